@@ -1,0 +1,90 @@
+"""The state of one workflow: its current version, its challengers and the split between them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from alloc_es.identity import TenantId, Version, WorkflowId, WorkflowKey
+from alloc_es.split import Slots, size
+
+ArmName = Literal["control", "challenger"]
+
+
+class Frozen(BaseModel):
+    """A value: never changed after it was made, and nothing in it that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Arm(Frozen):
+    """One side of the split: the version it runs and the buckets it owns."""
+
+    name: ArmName
+    version: Version
+    slots: Slots
+    since_generation: int
+    since: datetime
+
+    @property
+    def share_bps(self) -> int:
+        """The arm's share of the traffic in basis points, 0..10,000."""
+        return size(self.slots)
+
+
+class Allocation(Frozen):
+    """Who serves a workflow, as of one generation.
+
+    `arms` holds the control first, then the challengers in the order they were
+    registered; together their slots are all 10,000 buckets. `episode` counts the times a
+    challenger was registered while none was live; `salt` and `hash_version` are the ones
+    that units are hashed with during that episode.
+    """
+
+    tenant_id: TenantId
+    workflow_id: WorkflowId
+    generation: int
+    episode: int
+    salt: str
+    hash_version: int
+    arms: tuple[Arm, ...]
+    previous_current: Version | None
+
+    @property
+    def key(self) -> WorkflowKey:
+        """The tenant and workflow that this is the allocation of."""
+        return WorkflowKey(self.tenant_id, self.workflow_id)
+
+    @property
+    def control(self) -> Arm:
+        """The arm of the current version."""
+        return self.arms[0]
+
+    @property
+    def current(self) -> Version:
+        """The version that the control arm runs."""
+        return self.arms[0].version
+
+    @property
+    def challenger_arms(self) -> tuple[Arm, ...]:
+        """The arms of the live challengers, oldest first."""
+        return self.arms[1:]
+
+    @property
+    def challengers(self) -> tuple[Version, ...]:
+        """The live challengers' versions, oldest first; empty when none is live."""
+        return tuple(arm.version for arm in self.challenger_arms)
+
+    @property
+    def challenger(self) -> Version | None:
+        """The live challenger (the oldest, in tournament mode), or None."""
+        return self.challengers[0] if self.challengers else None
+
+    @property
+    def split(self) -> dict[Version, int]:
+        """Each arm's version and share in basis points, control first; the sum is 10,000."""
+        return {arm.version: arm.share_bps for arm in self.arms}
+
+    def live(self, version: str) -> Arm | None:
+        """The arm of the live challenger `version`, or None."""
+        return next((arm for arm in self.challenger_arms if arm.version == version), None)

@@ -1,0 +1,64 @@
+"""The default sources of time, ids and patience; each can be replaced through `connect`."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import TypeVar
+from uuid import uuid4
+
+from alloc_es.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+_FIRST_WAIT = 0.002
+_LONGEST_WAIT = 0.1
+
+
+def utc_now() -> datetime:
+    """The wall clock. It stamps events and orders nothing."""
+    return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """A fresh id for a command, or a salt: 32 hexadecimal digits of randomness."""
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call tries, in seconds, and how it waits between two tries.
+
+    Waits double from 2 ms to at most 100 ms and each is a random part of that ("full
+    jitter"), so that callers who collided once do not collide again in step.
+    """
+
+    timeout: float
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    random: Random = field(default_factory=Random)
+
+    def deadline(self) -> float:
+        """The moment, on the monotonic clock, at which a call that begins now gives up."""
+        return self.monotonic() + self.timeout
+
+    def pause(self, attempt: int, deadline: float) -> bool:
+        """Wait before the next attempt; False, at once, when the deadline has passed."""
+        left = deadline - self.monotonic()
+        if left <= 0:
+            return False
+        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempt, 10))
+        self.sleep(min(left, self.random.uniform(0, longest)))
+        return True
+
+    def insist(self, call: Callable[[], T], deadline: float) -> T:
+        """Call again while the store is unavailable and the deadline is ahead."""
+        attempt = 0
+        while True:
+            try:
+                return call()
+            except StoreUnavailable as error:
+                attempt += 1
+                if not error.retryable or not self.pause(attempt, deadline):
+                    raise

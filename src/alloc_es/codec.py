@@ -1,0 +1,82 @@
+"""Events to stored bytes and back: explicit names, schema versions and upcasters."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from alloc_es.errors import UnreadableEvent
+from alloc_es.events import (
+    AllocationCommitted,
+    ChallengerRegistered,
+    ChallengerRejectedWithoutReplacement,
+    Event,
+    RunSpawned,
+)
+
+EVENT_TYPES: Mapping[str, type[Event]] = {
+    "AllocationCommitted": AllocationCommitted,
+    "ChallengerRegistered": ChallengerRegistered,
+    "ChallengerRejectedWithoutReplacement": ChallengerRejectedWithoutReplacement,
+    "RunSpawned": RunSpawned,
+}
+"""Stored name → model. A name is never reused and never derived from a class."""
+
+SCHEMA_VERSIONS: Mapping[str, int] = dict.fromkeys(EVENT_TYPES, 1)
+"""Stored name → the schema version that this release writes."""
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+"""(stored name, schema version) → what makes the next version's fields of that one's."""
+
+_NAMES = {model: name for name, model in EVENT_TYPES.items()}
+
+
+def encode(event: Event) -> tuple[str, bytes]:
+    """The stored name of an event and its fields as canonical JSON.
+
+    Canonical: UTF-8, keys sorted, no blanks, non-ASCII characters as themselves, times in
+    ISO 8601 with `Z`. The same event is always the same bytes.
+    """
+    name = _NAMES[type(event)]
+    fields = event.model_dump(mode="json") | {"schema_version": SCHEMA_VERSIONS[name]}
+    text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return name, text.encode()
+
+
+def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
+    """The event of a stored name and its bytes, upcast to today's schema.
+
+    Raises `UnreadableEvent` for an unknown name, a schema version from the future, bytes
+    that do not fit, and an event that belongs to another place than the one it lies in.
+    """
+    model = EVENT_TYPES.get(name)
+    if model is None:
+        raise UnreadableEvent(stream, version, name, "its type is not known here")
+    try:
+        event = model.model_validate(_upcast(name, json.loads(stored)))
+    except (ValueError, ValidationError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableEvent(stream, version, name, _one_line(error)) from error
+    if (event.originator_id, event.originator_version) != (stream, version):
+        problem = f"it says that it is event {event.originator_version} of {event.originator_id}"
+        raise UnreadableEvent(stream, version, name, problem)
+    return event
+
+
+def _upcast(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    version = fields.pop("schema_version")
+    if version > SCHEMA_VERSIONS[name]:
+        raise ValueError(f"its schema version is {version}, known is {SCHEMA_VERSIONS[name]}")
+    while version < SCHEMA_VERSIONS[name]:
+        fields = UPCASTERS[name, version](fields)
+        version += 1
+    return fields
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return str(error).splitlines()[0]

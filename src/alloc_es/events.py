@@ -1,0 +1,133 @@
+"""The four events; their field names are the stored format."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from alloc_es.allocation import Allocation, ArmName, Frozen
+from alloc_es.identity import (
+    Actor,
+    CommandId,
+    RunId,
+    TenantId,
+    Unit,
+    Version,
+    WorkflowId,
+    WorkflowKey,
+    run_stream,
+)
+from alloc_es.split import Slot
+
+Decision = Literal["start", "split", "promotion", "replacement", "rollback"]
+
+
+class _Decided(Frozen):
+    """What the three events of the decision log share: who decided what, and the result.
+
+    `allocation` is the whole allocation that the decision left behind, so the newest
+    event of a stream is its state, and a log replays to the same buckets whatever a later
+    release does. `max_challengers` is the limit that held.
+    """
+
+    command_id: CommandId
+    actor: Actor
+    reason: str
+    recorded_at: datetime
+    max_challengers: int
+    allocation: Allocation
+
+    @property
+    def key(self) -> WorkflowKey:
+        """The tenant and workflow that was decided on."""
+        return self.allocation.key
+
+    @property
+    def generation(self) -> int:
+        """The generation that the event made; 1 for the first."""
+        return self.allocation.generation
+
+    @property
+    def originator_id(self) -> str:
+        """The name of the event's stream."""
+        return self.key.stream
+
+    @property
+    def originator_version(self) -> int:
+        """The event's place in its stream, which is the generation."""
+        return self.generation
+
+
+class AllocationCommitted(_Decided):
+    """The allocation was set; `decision` says by what.
+
+    `version` is the one that the decision put in: the new current (start, promotion,
+    rollback) or the new challenger (replacement); None for a new split. `dropped` are the
+    challengers that it took out. `to_generation` is what a rollback asked for, if it did.
+    """
+
+    decision: Decision
+    version: Version | None = None
+    dropped: tuple[Version, ...] = ()
+    to_generation: int | None = None
+
+
+class ChallengerRegistered(_Decided):
+    """A challenger took a slot."""
+
+    version: Version
+
+
+class ChallengerRejectedWithoutReplacement(_Decided):
+    """A challenger left and nothing took its slot: the trigger to generate another."""
+
+    version: Version
+
+
+DecisionEvent = AllocationCommitted | ChallengerRegistered | ChallengerRejectedWithoutReplacement
+
+
+class RunSpawned(Frozen):
+    """A run was allotted a version; the only event of the run's own stream.
+
+    `bucket` is `alloc_es.routing.bucket_of` of `hash_version`, `salt` and `unit`; `slot`
+    is the range `[first, end)` of buckets, owned by `version` at `generation`, that it
+    fell into. `decision_position` is the position in the decision log at which the
+    generation was verified to be the newest, None where it was not verified.
+    """
+
+    tenant_id: TenantId
+    workflow_id: WorkflowId
+    run_id: RunId
+    unit: Unit
+    version: Version
+    arm: ArmName
+    generation: int
+    bucket: int
+    slot: Slot
+    episode: int
+    salt: str
+    hash_version: int
+    actor: Actor
+    recorded_at: datetime
+    decision_position: int | None = None
+    replayed: bool = Field(default=False, exclude=True, repr=False)
+    """True on an answer that an earlier call had recorded; never stored."""
+
+    @property
+    def key(self) -> WorkflowKey:
+        """The tenant and workflow that the run is of."""
+        return WorkflowKey(self.tenant_id, self.workflow_id)
+
+    @property
+    def originator_id(self) -> str:
+        """The name of the run's stream."""
+        return run_stream(self.tenant_id, self.run_id)
+
+    @property
+    def originator_version(self) -> int:
+        """Always 1: a run's stream holds one event."""
+        return 1
+
+
+Event = DecisionEvent | RunSpawned

@@ -1,0 +1,174 @@
+"""One log of events, as an application of the `eventsourcing` package with our names and bytes."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
+
+from eventsourcing.application import Application
+from eventsourcing.domain import DomainEventProtocol
+from eventsourcing.persistence import (
+    ApplicationRecorder,
+    InfrastructureFactory,
+    JSONTranscoder,
+    Mapper,
+    Notification,
+    StoredEvent,
+)
+from eventsourcing.utils import Environment, EnvType
+
+from alloc_es import codec
+from alloc_es.events import Event
+
+E = TypeVar("E", bound=Event, covariant=True)
+
+PAGE = 1_000
+"""How many events a scan reads from the store at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Generic[E]):
+    """An event and its position in its log. Positions rise in commit order, with gaps."""
+
+    position: int
+    event: E
+
+    @property
+    def generation(self) -> int:
+        """The generation that a decision made, or that a run was allotted at."""
+        return self.event.generation
+
+    @property
+    def time(self) -> datetime:
+        """When the event was recorded, by the writer's clock; it orders nothing."""
+        return self.event.recorded_at
+
+    @property
+    def actor(self) -> str:
+        """Who sent the command."""
+        return self.event.actor
+
+    @property
+    def reason(self) -> str:
+        """Why, in the sender's words; empty where none was given, and for runs."""
+        return getattr(self.event, "reason", "")
+
+
+class LogRecorder(ApplicationRecorder):
+    """What an adapter's recorder does beyond the library's.
+
+    `select_events` and the selections here return `Notification`s: events with positions.
+    """
+
+    @abstractmethod
+    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
+        """The event of a stream that a command made: one, or none."""
+
+    @abstractmethod
+    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
+        """The newest event of each stream whose name begins with `prefix`, by stream name."""
+
+
+class EventMapper(Mapper[str]):
+    """Stores events under their explicit names as canonical JSON."""
+
+    def to_stored_event(self, domain_event: DomainEventProtocol[str]) -> StoredEvent:
+        """The event's row; see `codec.encode`."""
+        name, state = codec.encode(cast(Event, domain_event))
+        return StoredEvent(
+            originator_id=domain_event.originator_id,
+            originator_version=domain_event.originator_version,
+            topic=name,
+            state=state,
+        )
+
+    def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[str]:
+        """The row's event; see `codec.decode`."""
+        event = codec.decode(
+            stored_event.topic,
+            stored_event.state,
+            stream=str(stored_event.originator_id),
+            version=stored_event.originator_version,
+        )
+        return cast(DomainEventProtocol[str], event)
+
+
+class EventLog(Application[str], Generic[E]):
+    """One of the two logs of a store: the decisions', or the runs'.
+
+    `append` is *atomic*. Readers see positions *in commit order*: no event appears behind
+    one that was already readable.
+    """
+
+    recorder: LogRecorder
+    log_section_size = PAGE
+
+    def __init__(self, factory: InfrastructureFactory[Any], recorder: LogRecorder) -> None:
+        self._factory = factory
+        self._recorder = recorder
+        super().__init__()
+
+    def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
+        """Empty: a store is what its URL says, whatever the process's environment holds."""
+        return Environment(name, env or {})
+
+    def construct_factory(self, env: Environment) -> InfrastructureFactory[Any]:  # noqa: ARG002
+        """The factory of the store that the log belongs to."""
+        return self._factory
+
+    def construct_recorder(self) -> ApplicationRecorder:
+        """The recorder of the log's own table."""
+        return self._recorder
+
+    def construct_mapper(self) -> Mapper[str]:
+        """The mapper that writes canonical JSON."""
+        return EventMapper(JSONTranscoder())
+
+    def append(self, event: Event) -> int:
+        """Record an event at its place and return its position.
+
+        Raises the library's `RecordConflictError` when the place, or the command id, is
+        taken; `StoreUnavailable` when nothing was recorded; `AnswerLost` when that can't
+        be told.
+        """
+        (recording,) = self.save(cast(DomainEventProtocol[str], event))
+        return recording.notification.id
+
+    def at(self, stream: str, version: int) -> Recorded[E] | None:
+        """The event at one place of a stream, or None."""
+        return self._one(self.recorder.select_events(stream, gt=version - 1, lte=version))
+
+    def newest(self, stream: str) -> Recorded[E] | None:
+        """The last event of a stream, or None; costs the same however long the stream is."""
+        return self._one(self.recorder.select_events(stream, desc=True, limit=1))
+
+    def stream(self, stream: str) -> list[Recorded[E]]:
+        """All events of a stream, oldest first."""
+        return [self._recorded(row) for row in self.recorder.select_events(stream)]
+
+    def command(self, stream: str, command_id: str) -> Recorded[E] | None:
+        """The event of a stream that a command made, or None."""
+        return self._one(self.recorder.select_command(stream, command_id))
+
+    def heads(self, prefix: str) -> list[Recorded[E]]:
+        """The newest event of each stream whose name begins with `prefix`."""
+        return [self._recorded(row) for row in self.recorder.select_heads(prefix)]
+
+    def scan(self, after: int) -> Iterator[Recorded[E]]:
+        """Every event behind a position, in commit order, up to the end of the log."""
+        while page := self.notification_log.select(after, PAGE, inclusive_of_start=False):
+            for row in page:
+                yield self._recorded(row)
+            after = page[-1].id
+
+    def end(self) -> int:
+        """The last position of the log, 0 when it is empty."""
+        return self.recorder.max_notification_id() or 0
+
+    def _one(self, rows: Sequence[StoredEvent]) -> Recorded[E] | None:
+        return self._recorded(rows[0]) if rows else None
+
+    def _recorded(self, row: StoredEvent) -> Recorded[E]:
+        event = cast(E, self.mapper.to_domain_event(row))
+        return Recorded(cast(Notification, row).id, event)
