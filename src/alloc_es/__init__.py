@@ -1,0 +1,76 @@
+"""alloc-es: who serves each workflow, decided by compare-and-swap and provable from a log."""
+
+from alloc_es.allocation import Allocation, Arm
+from alloc_es.app import Allocations, connect
+from alloc_es.committing import Committed
+from alloc_es.errors import (
+    AllocationError,
+    AlreadyCurrent,
+    ChallengerAlreadyLive,
+    ChallengersStillLive,
+    CommandIdReused,
+    GenerationConflict,
+    InvalidIdentifier,
+    InvalidSetting,
+    InvalidSplit,
+    NoEarlierVersion,
+    NoSuchChallenger,
+    OutcomeUnknown,
+    Refusal,
+    RunIdTaken,
+    SchemaTooNew,
+    StoreNotInitialised,
+    StoreUnavailable,
+    UnknownWorkflow,
+    UnreadableEvent,
+    WorkflowAlreadyStarted,
+)
+from alloc_es.events import (
+    AllocationCommitted,
+    ChallengerRegistered,
+    ChallengerRejectedWithoutReplacement,
+    DecisionEvent,
+    RunSpawned,
+)
+from alloc_es.routing import Routing, bucket_of
+from alloc_es.split import Share
+from alloc_es.store import Recorded
+from alloc_es.workflow import Workflow
+
+__all__ = [
+    "Allocation",
+    "AllocationCommitted",
+    "AllocationError",
+    "Allocations",
+    "AlreadyCurrent",
+    "Arm",
+    "ChallengerAlreadyLive",
+    "ChallengerRegistered",
+    "ChallengerRejectedWithoutReplacement",
+    "ChallengersStillLive",
+    "CommandIdReused",
+    "Committed",
+    "DecisionEvent",
+    "GenerationConflict",
+    "InvalidIdentifier",
+    "InvalidSetting",
+    "InvalidSplit",
+    "NoEarlierVersion",
+    "NoSuchChallenger",
+    "OutcomeUnknown",
+    "Recorded",
+    "Refusal",
+    "Routing",
+    "RunIdTaken",
+    "RunSpawned",
+    "SchemaTooNew",
+    "Share",
+    "StoreNotInitialised",
+    "StoreUnavailable",
+    "UnknownWorkflow",
+    "UnreadableEvent",
+    "Workflow",
+    "WorkflowAlreadyStarted",
+    "bucket_of",
+    "connect",
+]

@@ -300,15 +300,26 @@ class UnreadableEvent(StoreUnavailable):
 class OutcomeUnknown(AllocationError):
     """The store stopped answering before it said whether it recorded something.
 
-    `asking_again` says how to learn it: the same command id, or the same run id, settles it.
+    Asking again with the same `command_id`, or the same `run_id`, settles it: what was
+    recorded is returned, what was not is done now, and nothing is done twice.
     """
 
-    def __init__(self, what: str, asking_again: str, problem: str) -> None:
-        self.what = what
-        self.asking_again = asking_again
+    def __init__(
+        self,
+        key: "WorkflowKey",
+        problem: str,
+        *,
+        command_id: str | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.key = key
         self.problem = problem
+        self.command_id = command_id
+        self.run_id = run_id
+        what = f"command id {command_id}" if command_id else f"run id {run_id}"
         super().__init__(
-            f"{what} may or may not have been recorded ({problem}); {asking_again} settles it"
+            f"{what} on {key} may or may not have been recorded ({problem}); "
+            f"asking again with the same {what} settles it"
         )
 
 

@@ -1,0 +1,115 @@
+"""Stores: two logs, of decisions and of runs, behind one URL."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
+
+from alloc_es.clock import Patience
+from alloc_es.errors import InvalidSetting
+from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.store.log import EventLog, Recorded, StoreFactory
+
+__all__ = ["EventLog", "Recorded", "Store", "open_store"]
+
+_DEFAULT_SCHEMA = "alloc_es"
+_FORMS = "use memory:, sqlite:///path or postgresql://host/database"
+_UNSAFE = "POSTGRES_ENABLE_DB_FUNCTIONS"
+_OFF = frozenset({"", "n", "no", "f", "false", "off", "0"})
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open store. `where` names it for people, without secrets."""
+
+    where: str
+    decisions: EventLog[DecisionEvent]
+    runs: EventLog[RunSpawned]
+    close_connections: Callable[[], None]
+
+    def close(self) -> None:
+        """Give back every connection; closing twice is allowed."""
+        self.close_connections()
+
+
+def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
+    """Open the store that a URL names and check its schema.
+
+    Raises `InvalidSetting` for a URL that is none of ours, `StoreUnavailable` when the
+    store can't be reached or is not what it should be.
+    """
+    _refuse_unsafe_option()
+    factory = _factory(url, patience)
+    try:
+        factory.prepare(migrate=migrate)
+        return Store(
+            factory.where,
+            EventLog(factory, factory.log_recorder("decision_events")),
+            EventLog(factory, factory.log_recorder("run_events")),
+            factory.close,
+        )
+    except BaseException:
+        factory.close()
+        raise
+
+
+def _factory(url: str, patience: Patience) -> StoreFactory:
+    scheme, separator, rest = url.partition(":")
+    match scheme:
+        case "memory" if separator and not rest:
+            from alloc_es.store import memory
+
+            return memory.Factory()
+        case "sqlite":
+            from alloc_es.store import sqlite
+
+            return sqlite.Factory(_sqlite_path(url), patience)
+        case "postgresql" | "postgres":
+            return _postgres_factory(url, patience)
+    raise InvalidSetting("store", f"{_without_password(url)!r} is no store; {_FORMS}")
+
+
+def _sqlite_path(url: str) -> Path:
+    path = url.removeprefix("sqlite:///")
+    if path == url or not path or path == ":memory:" or "?" in path or "\0" in path:
+        raise InvalidSetting("store", f"{url!r} names no file; {_FORMS}")
+    return Path(path).absolute()
+
+
+def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+
+        from alloc_es.store import postgres
+    except ImportError as error:
+        problem = f"PostgreSQL needs the extra: pip install 'alloc-es[postgres]' ({error})"
+        raise InvalidSetting("store", problem) from error
+    base, _, query = url.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    schema = options.pop("schema", _DEFAULT_SCHEMA)
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise InvalidSetting("schema", f"{schema!r} is none; use a-z, 0-9 and _, 1 to 63 of them")
+    try:
+        parameters = conninfo_to_dict(f"{base}?{urlencode(options)}")
+    except ProgrammingError as error:
+        raise InvalidSetting("store", " ".join(str(error).split())) from None
+    return postgres.Factory(parameters, schema, patience.timeout)
+
+
+def _refuse_unsafe_option() -> None:
+    """The library's option that inserts without a lock: followers miss events for ever.
+
+    It has no effect on our recorders. Whoever sets it expects one, so it is refused.
+    """
+    for name, value in os.environ.items():
+        if name.endswith(_UNSAFE) and value.strip().lower() not in _OFF:
+            problem = f"{value!r} lets readers of the log miss events for ever; unset it"
+            raise InvalidSetting(name, problem)
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"(//[^/@:]*):[^@]*@", r"\1:***@", url)

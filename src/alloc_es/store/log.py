@@ -70,6 +70,20 @@ class LogRecorder(ApplicationRecorder):
         """The newest event of each stream whose name begins with `prefix`, by stream name."""
 
 
+class StoreFactory(InfrastructureFactory[Any]):
+    """What an adapter's factory does beyond the library's; `where` names the store."""
+
+    where: str
+
+    @abstractmethod
+    def prepare(self, *, migrate: bool) -> None:
+        """Check the schema version; bring an empty or older store up to date if asked to."""
+
+    @abstractmethod
+    def log_recorder(self, table: str) -> LogRecorder:
+        """A recorder of one of the store's two logs."""
+
+
 class EventMapper(Mapper[str]):
     """Stores events under their explicit names as canonical JSON."""
 
@@ -104,7 +118,7 @@ class EventLog(Application[str], Generic[E]):
     recorder: LogRecorder
     log_section_size = PAGE
 
-    def __init__(self, factory: InfrastructureFactory[Any], recorder: LogRecorder) -> None:
+    def __init__(self, factory: StoreFactory, recorder: LogRecorder) -> None:
         self._factory = factory
         self._recorder = recorder
         super().__init__()

@@ -1,0 +1,173 @@
+"""Connecting to a store, and what can be asked of it as a whole."""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from alloc_es.allocation import Allocation
+from alloc_es.clock import Patience, new_id, utc_now
+from alloc_es.committing import Committer
+from alloc_es.errors import InvalidSetting, StoreUnavailable
+from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.identity import (
+    Actor,
+    TenantId,
+    WorkflowKey,
+    parse_identifier,
+    tenant_prefix,
+)
+from alloc_es.spawning import Spawner
+from alloc_es.store import Recorded, Store, open_store
+from alloc_es.workflow import Ledger, Workflow
+
+DEFAULT_STORE = "sqlite:///alloc.db"
+DEFAULT_TIMEOUT = 10.0
+
+_EVERY_STREAM = "allocation/"
+_MOST_CHALLENGERS = 1_000
+
+
+def connect(
+    url: str = DEFAULT_STORE,
+    *,
+    actor: str = "application",
+    max_challengers: int = 1,
+    timeout: float = DEFAULT_TIMEOUT,
+    migrate: bool = True,
+    clock: Callable[[], datetime] = utc_now,
+    new_id: Callable[[], str] = new_id,
+    patience: Patience | None = None,
+) -> "Allocations":
+    """Open a store: `memory:`, `sqlite:///path` or `postgresql://…`.
+
+    An empty database gets its tables, an older one the changes of this release, once,
+    under a lock, however many processes start together; with `migrate=False` it is
+    refused with `StoreNotInitialised` instead. PostgreSQL tables go into the schema
+    `alloc_es`, or the one named by `?schema=` in the URL.
+
+    `actor` is recorded with every command that names no other. `max_challengers` above 1
+    is tournament mode. A call that meets an unavailable store tries for `timeout` seconds
+    (a connection that can't be made at all is reported after 2). `clock`, `new_id` (for
+    command ids and salts) and `patience` replace the sources of time, randomness and
+    waiting.
+
+    Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
+    `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
+    """
+    if isinstance(max_challengers, bool) or not isinstance(max_challengers, int):
+        raise InvalidSetting("max_challengers", f"{max_challengers!r} is not an integer")
+    if not 1 <= max_challengers <= _MOST_CHALLENGERS:
+        problem = f"{max_challengers} is not within 1..{_MOST_CHALLENGERS}"
+        raise InvalidSetting("max_challengers", problem)
+    if not 0 < timeout < float("inf"):
+        raise InvalidSetting("timeout", f"{timeout!r} is no number of seconds above 0")
+    parsed_actor = Actor(parse_identifier("actor", actor))
+    patience = patience or Patience(timeout)
+    store = open_store(url, patience=patience, migrate=migrate)
+    return Allocations(
+        store,
+        actor=parsed_actor,
+        max_challengers=max_challengers,
+        patience=patience,
+        clock=clock,
+        new_id=new_id,
+    )
+
+
+class Allocations:
+    """An open store of allocations; safe for threads, for one process.
+
+    Made by `connect`. A child process makes its own: one that was handed over by a fork
+    refuses to work, because the two would share sockets.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        actor: Actor,
+        max_challengers: int,
+        patience: Patience,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._process = os.getpid()
+        self._closed = False
+        self._ledger = Ledger(
+            decisions=store.decisions,
+            committer=Committer(store.decisions, patience),
+            spawner=Spawner(store.decisions, store.runs, patience, clock),
+            patience=patience,
+            actor=actor,
+            max_challengers=max_challengers,
+            clock=clock,
+            new_id=new_id,
+            check_usable=self._check_usable,
+        )
+
+    @property
+    def store(self) -> str:
+        """The name of the store for people, without secrets."""
+        return self._store.where
+
+    def workflow(self, tenant_id: str, workflow_id: str) -> Workflow:
+        """A handle on one workflow of one tenant; no I/O. Raises `InvalidIdentifier`."""
+        return Workflow(self._ledger, WorkflowKey.parse(tenant_id, workflow_id))
+
+    def list(self, tenant_id: str | None = None) -> list[Allocation]:
+        """The newest allocation of every workflow, or of one tenant's, in order of the ids."""
+        prefix = _EVERY_STREAM
+        if tenant_id is not None:
+            prefix = tenant_prefix(TenantId(parse_identifier("tenant id", tenant_id)))
+        self._check_usable()
+        patience = self._ledger.patience
+        heads = patience.insist(lambda: self._store.decisions.heads(prefix), patience.deadline())
+        return sorted((head.event.allocation for head in heads), key=lambda found: found.key)
+
+    def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
+        """Every decision behind a position, *in commit order*, up to the end of the log."""
+        self._check_usable()
+        return self._store.decisions.scan(after)
+
+    def runs(self, *, after: int = 0) -> Iterator[Recorded[RunSpawned]]:
+        """Every run behind a position of the run log, *in commit order*, up to its end."""
+        self._check_usable()
+        return self._store.runs.scan(after)
+
+    def position(self) -> int:
+        """The last position of the decision log; 0 when nothing was ever decided."""
+        self._check_usable()
+        patience = self._ledger.patience
+        return patience.insist(self._store.decisions.end, patience.deadline())
+
+    def close(self) -> None:
+        """Give back the connections; later calls are refused. Closing twice is allowed."""
+        if os.getpid() == self._process:
+            self._closed = True
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreUnavailable(
+                f"this connection to {self.store} was made by process {self._process}, before "
+                f"a fork; call connect() in process {os.getpid()}",
+                retryable=False,
+            )
+        if self._closed:
+            raise StoreUnavailable(
+                f"this connection to {self.store} was closed", retryable=False
+            )

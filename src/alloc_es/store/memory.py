@@ -1,0 +1,101 @@
+"""The store `memory:`: for tests and trials, gone when it is closed."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
+from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
+
+from alloc_es.store.log import LogRecorder, StoreFactory
+
+
+class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
+    """A log in a list, with the rules that the databases' constraints hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._commands: dict[tuple[str, str], int] = {}
+
+    def _assert_uniqueness(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> None:
+        super()._assert_uniqueness(stored_events, **kwargs)
+        for event in stored_events:
+            newest = len(self._stored_events_index[str(event.originator_id)])
+            if event.originator_version != newest + 1:
+                raise IntegrityError(f"{event.originator_id} is at {newest}, not before this event")
+            if _command(event) in self._commands:
+                raise IntegrityError(f"command id taken in {event.originator_id}")
+
+    def _update_table(
+        self, stored_events: Sequence[StoredEvent], **kwargs: Any
+    ) -> Sequence[int] | None:
+        positions = super()._update_table(stored_events, **kwargs)
+        for event in stored_events:
+            if command := _command(event):
+                self._commands[command] = event.originator_version
+        return positions
+
+    def select_events(
+        self,
+        originator_id: Any,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Events of one stream, with their positions."""
+        with self._database_lock:
+            places = self._stored_events_index.get(originator_id, {})
+            first = 0 if gt is None else max(gt, 0)
+            last = len(places) if lte is None else min(lte, len(places))
+            versions = range(first + 1, last + 1)
+            chosen = (versions[::-1] if desc else versions)[:limit]
+            return [self._notification(places[version]) for version in chosen]
+
+    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
+        """The event of a stream that a command made."""
+        with self._database_lock:
+            version = self._commands.get((originator_id, command_id))
+            if version is None:
+                return []
+            return self.select_events(originator_id, gt=version - 1, lte=version)
+
+    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
+        """The newest event of each stream whose name begins with `prefix`."""
+        with self._database_lock:
+            streams = sorted(s for s in self._stored_events_index if s.startswith(prefix))
+            return [
+                event for stream in streams for event in self.select_events(stream, desc=True)[:1]
+            ]
+
+    def _notification(self, index: int) -> Notification:
+        event = self._stored_events[index]
+        return Notification(
+            id=index + 1,
+            originator_id=event.originator_id,
+            originator_version=event.originator_version,
+            topic=event.topic,
+            state=event.state,
+        )
+
+
+class Factory(POPOFactory, StoreFactory):
+    """Makes the two logs of a store in memory."""
+
+    where = "memory"
+
+    def __init__(self) -> None:
+        super().__init__(env={})
+
+    def prepare(self, *, migrate: bool) -> None:
+        """Nothing to prepare: a store in memory begins empty."""
+
+    def log_recorder(self, table: str) -> MemoryRecorder:  # noqa: ARG002
+        """A recorder with a list of its own."""
+        return MemoryRecorder()
+
+
+def _command(event: StoredEvent) -> tuple[str, str] | None:
+    command_id = json.loads(event.state).get("command_id")
+    return command_id and (str(event.originator_id), command_id)

@@ -1,0 +1,287 @@
+"""The store `postgresql://…`: psycopg 3, for many processes on many machines."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+from eventsourcing.persistence import (
+    InfrastructureFactory,
+    IntegrityError,
+    Notification,
+    PersistenceError,
+    StoredEvent,
+)
+from eventsourcing.postgres import (
+    PostgresApplicationRecorder,
+    PostgresDatastore,
+    PostgresFactory,
+)
+from psycopg import Connection, Cursor
+from psycopg.errors import OperationalError
+from psycopg.rows import DictRow, dict_row
+from psycopg.sql import SQL, Composed, Identifier
+
+from alloc_es.errors import AnswerLost, StoreUnavailable
+from alloc_es.store.log import LogRecorder, StoreFactory
+from alloc_es.store.schema import SCHEMA_VERSION, check_version
+
+# How long to wait for a connection; a server that is up answers in milliseconds.
+_CONNECT_TIMEOUT = 2.0
+_POOL_SIZE = 1
+_POOL_GROWTH = 9
+_LAST_VERSION = 2**63 - 1
+_MIGRATION_LOCK = 1634496355
+
+# An error that the server reports has undone the statement. Without a report, or when it
+# only says that the connection ends, the statement may have been carried out. The codes:
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_CONNECTION_ENDED = ("08", "57P")
+_HOPELESS = ("0A", "22", "23", "25", "28", "3D", "3F", "42", "53100", "54")
+
+
+class Datastore(PostgresDatastore):
+    """A pool of connections; the one place where PostgreSQL's errors are mapped.
+
+    What is raised in the library's error classes is retried there ten times, so what is
+    not a conflict leaves here in ours.
+    """
+
+    def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
+        super().__init__(
+            dbname="",
+            host="",
+            port="",
+            user="",
+            password="",
+            connect_timeout=min(_CONNECT_TIMEOUT, timeout),
+            pool_size=_POOL_SIZE,
+            max_overflow=_POOL_GROWTH,
+            schema=schema,
+            originator_id_type="text",
+        )
+        self.parameters = {
+            "connect_timeout": round(_CONNECT_TIMEOUT),
+            "tcp_user_timeout": round(timeout * 1000),
+            "application_name": "alloc-es",
+            **parameters,
+        }
+        self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
+        self.where = _describe(self.parameters, schema)
+        self._settings = {
+            "statement_timeout": f"{round(timeout * 1000)}ms",
+            "idle_in_transaction_session_timeout": f"{round(timeout * 1000)}ms",
+            # The lock that orders commits is waited for inside the statement that inserts:
+            # a snapshot taken before that wait would be out of date.
+            "default_transaction_isolation": "read committed",
+            "TimeZone": "UTC",
+        }
+
+    def after_connect_func(self) -> Callable[[Connection[Any]], None]:
+        """What the pool does with a new connection."""
+        return self._configure
+
+    def register_type_adapters(self) -> None:
+        """Nothing: the library's composite type is not used."""
+
+    @contextmanager
+    def get_connection(self) -> Iterator[Connection[DictRow]]:
+        """A connection in autocommit mode, with errors mapped."""
+        sent = False
+        try:
+            with super().get_connection() as connection:
+                sent = True
+                yield connection
+        except IntegrityError as error:
+            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                raise
+            raise self.mapped(error, sent=sent) from error
+        except PersistenceError as error:
+            raise self.mapped(error, sent=sent) from error
+
+    @contextmanager
+    def direct_connection(self) -> Iterator[Connection[DictRow]]:
+        """A connection beside the pool, which says why if it can't be made."""
+        try:
+            with psycopg.connect(**self.parameters, row_factory=dict_row) as connection:
+                self._configure(connection)
+                yield connection
+        except psycopg.Error as error:
+            raise self.mapped(error, sent=False) from error
+
+    def mapped(self, error: Exception, *, sent: bool) -> StoreUnavailable:
+        """Our error for the driver's: what is not known to be undone may have been done."""
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        state = getattr(cause, "sqlstate", None) or ""
+        problem = f"{self.where}: {' '.join(str(error).split())}"
+        if sent and (not state or state.startswith(_CONNECTION_ENDED)):
+            return AnswerLost(problem)
+        permanent = state.startswith(_HOPELESS) or _is_refused_login(cause)
+        return StoreUnavailable(problem, retryable=not permanent)
+
+    def _configure(self, connection: Connection[Any]) -> None:
+        connection.autocommit = True
+        for name, value in self._settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+
+
+class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
+    """A log in a table whose triggers order, announce and protect what is appended."""
+
+    datastore: Datastore
+
+    def __init__(self, datastore: Datastore, events_table_name: str) -> None:
+        super().__init__(datastore, events_table_name=events_table_name)
+        self.channel_name = f"{datastore.schema}.{events_table_name}"
+        table = Identifier(datastore.schema, events_table_name)
+        columns = SQL("originator_id, originator_version, topic, state")
+        select = SQL("SELECT notification_id, {0} FROM {1}").format(columns, table)
+        stream = select + SQL(
+            " WHERE originator_id = %s AND originator_version > %s"
+            " AND originator_version <= %s ORDER BY originator_version"
+        )
+        self.insert_events_statement = SQL(
+            "INSERT INTO {1} ({0}) SELECT * FROM"
+            " unnest(%s::text[], %s::bigint[], %s::text[], %s::bytea[])"
+            " RETURNING notification_id"
+        ).format(columns, table)
+        self._select_ascending = stream + SQL(" LIMIT %s")
+        self._select_descending = stream + SQL(" DESC LIMIT %s")
+        self._select_command = select + SQL(
+            " WHERE originator_id = %s AND {0}(state) = %s"
+        ).format(Identifier(datastore.schema, "command_id"))
+        self._select_heads = select + SQL(
+            " WHERE starts_with(originator_id, %s)"
+            " AND (originator_id, originator_version) IN"
+            " (SELECT originator_id, max(originator_version) FROM {0} GROUP BY 1)"
+            ' ORDER BY originator_id COLLATE "C"'
+        ).format(table)
+
+    def insert_events(
+        self, stored_events: Sequence[StoredEvent], **_: Any
+    ) -> Sequence[int] | None:
+        """Append in one statement, which is one transaction and one round trip.
+
+        The library locks the table, notifies and inserts in statements of their own; here
+        the table's triggers do the first two, for every writer.
+        """
+        columns = [
+            [event.originator_id for event in stored_events],
+            [event.originator_version for event in stored_events],
+            [event.topic for event in stored_events],
+            [event.state for event in stored_events],
+        ]
+        with self.datastore.get_connection() as connection:
+            rows = connection.execute(self.insert_events_statement, columns).fetchall()
+        return [row["notification_id"] for row in rows]
+
+    def select_events(
+        self,
+        originator_id: Any,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Events of one stream, with their positions."""
+        return self._select(
+            self._select_descending if desc else self._select_ascending,
+            originator_id,
+            gt or 0,
+            _LAST_VERSION if lte is None else lte,
+            limit,
+        )
+
+    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
+        """The event of a stream that a command made."""
+        return self._select(self._select_command, originator_id, command_id)
+
+    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
+        """The newest event of each stream whose name begins with `prefix`."""
+        return self._select(self._select_heads, prefix)
+
+    def _select(self, statement: Composed, *parameters: object) -> list[Notification]:
+        with self.datastore.get_connection() as connection:
+            rows = connection.execute(statement, parameters, prepare=True).fetchall()
+        return [
+            Notification(
+                id=row["notification_id"],
+                originator_id=row["originator_id"],
+                originator_version=row["originator_version"],
+                topic=row["topic"],
+                state=bytes(row["state"]),
+            )
+            for row in rows
+        ]
+
+
+class Factory(PostgresFactory, StoreFactory):
+    """Makes the two logs of a store in one PostgreSQL schema, and its tables."""
+
+    def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
+        # Not the library's own __init__, which knows five of libpq's parameters.
+        InfrastructureFactory.__init__(self, env={})
+        self.datastore: Datastore = Datastore(parameters, schema, timeout)
+        self.where = self.datastore.where
+
+    def log_recorder(self, table: str) -> PostgresRecorder:
+        """A recorder of one of the two tables."""
+        return PostgresRecorder(self.datastore, table)
+
+    def prepare(self, *, migrate: bool) -> None:
+        """Check the schema version, and bring an empty or older schema up to date.
+
+        One process migrates and the others wait for it. Raises `StoreNotInitialised`
+        where `migrate` is False and that would be needed, `SchemaTooNew` for the tables
+        of a newer release.
+        """
+        with self.datastore.direct_connection() as connection:
+            cursor = connection.cursor()
+            if check_version(self._version(cursor), self.where, migrate=migrate):
+                with connection.transaction():
+                    self._migrate(cursor)
+
+    def _version(self, cursor: Cursor[DictRow]) -> int:
+        table = Identifier(self.datastore.schema, "alloc_es_schema")
+        found = cursor.execute(
+            "SELECT to_regclass(%s) AS found", (table.as_string(cursor),)
+        ).fetchone()
+        if found is None or found["found"] is None:
+            return 0
+        row = cursor.execute(SQL("SELECT max(version) FROM {0}").format(table)).fetchone()
+        return int(row["max"]) if row else 0
+
+    def _migrate(self, cursor: Cursor[DictRow]) -> None:
+        self._refuse_other_encodings(cursor)
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        if not check_version(self._version(cursor), self.where, migrate=True):
+            return
+        schema = Identifier(self.datastore.schema)
+        cursor.execute(SQL("CREATE SCHEMA IF NOT EXISTS {0}").format(schema))
+        cursor.execute(SQL("SET LOCAL search_path TO {0}").format(schema))
+        script = files(__package__).joinpath("postgres.sql").read_bytes()
+        cursor.execute(script)
+        cursor.execute("INSERT INTO alloc_es_schema (version) VALUES (%s)", (SCHEMA_VERSION,))
+
+    def _refuse_other_encodings(self, cursor: Cursor[DictRow]) -> None:
+        row = cursor.execute("SHOW server_encoding").fetchone()
+        if row and row["server_encoding"] != "UTF8":
+            problem = f"{self.where} is encoded in {row['server_encoding']}; create one in UTF8"
+            raise StoreUnavailable(problem, retryable=False)
+
+
+def _describe(parameters: dict[str, Any], schema: str) -> str:
+    host = parameters.get("host") or "the default host"
+    port = f":{parameters['port']}" if parameters.get("port") else ""
+    database = parameters.get("dbname") or "the default database"
+    return f"PostgreSQL {database} on {host}{port}, schema {schema}"
+
+
+def _is_refused_login(cause: BaseException | None) -> bool:
+    """Whether a connection failed for good; libpq gives such failures no SQLSTATE."""
+    if not isinstance(cause, OperationalError) or cause.sqlstate:
+        return False
+    final = ("authentication failed", "does not exist", "no pg_hba.conf entry")
+    return any(phrase in str(cause) for phrase in final)

@@ -1,0 +1,271 @@
+"""The store `sqlite:///path`: one file, many processes."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from eventsourcing.persistence import (
+    ConnectionPoolClosedError,
+    InfrastructureFactory,
+    IntegrityError,
+    Notification,
+    PersistenceError,
+    StoredEvent,
+)
+from eventsourcing.sqlite import (
+    SQLiteApplicationRecorder,
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteCursor,
+    SQLiteDatastore,
+    SQLiteFactory,
+    SQLiteTransaction,
+)
+
+from alloc_es.clock import Patience
+from alloc_es.errors import AnswerLost, StoreNotInitialised, StoreUnavailable
+from alloc_es.store.log import LogRecorder, StoreFactory
+from alloc_es.store.schema import SCHEMA_VERSION, check_version
+
+_NO_LIMIT = -1
+_LAST_VERSION = 2**63 - 1
+# What waiting can't mend: see https://www.sqlite.org/rescode.html
+_HOPELESS = frozenset(
+    {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_CORRUPT", "SQLITE_NOTADB"}
+)
+
+
+class _WriteTransaction(SQLiteTransaction):
+    def __enter__(self) -> SQLiteCursor:
+        # A deferred BEGIN takes the write lock at the first write, where SQLite can't wait
+        # for it without risking a deadlock, and so answers "busy" at once.
+        cursor = self.connection.cursor()
+        cursor.execute("BEGIN IMMEDIATE")
+        return cursor
+
+
+class _Connection(SQLiteConnection):
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        kind = _WriteTransaction if commit else SQLiteTransaction
+        with kind(self, commit=commit) as cursor, cursor:
+            yield cursor  # type: ignore[misc]
+
+
+class _ConnectionPool(SQLiteConnectionPool):
+    def _create_connection(self) -> SQLiteConnection:
+        made = super()._create_connection()
+        # In WAL mode anything less than FULL may lose the last commits with the power.
+        made._sqlite_conn.execute("PRAGMA synchronous = FULL")
+        connection = _Connection(made._sqlite_conn, max_age=self.max_age)
+        return connection
+
+
+class Datastore(SQLiteDatastore):
+    """Connections to one database file; the one place where SQLite's errors are mapped."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__(str(path), originator_id_type="text")
+        self.where = f"SQLite database {path}"
+        self.pool = _ConnectionPool(
+            db_name=str(path), lock_timeout=max(1, round(timeout)), pool_timeout=timeout
+        )
+        self._timeout = timeout
+        # The pool's own writer lock stays locked when a connection can't be made.
+        self._one_writer = Lock()
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """A transaction that writes (`commit`) or one that reads."""
+        with self._mapped_errors(), self._turn(writing=commit):
+            connection = self.pool.get_connection()
+            try:
+                with connection.transaction(commit=commit) as cursor:
+                    yield cursor
+            finally:
+                self.pool.put_connection(connection)
+
+    @contextmanager
+    def _turn(self, *, writing: bool) -> Iterator[None]:
+        if not writing:
+            yield
+            return
+        if not self._one_writer.acquire(timeout=self._timeout):
+            raise StoreUnavailable(f"{self.where} was busy for {self._timeout:g} s")
+        try:
+            yield
+        finally:
+            self._one_writer.release()
+
+    @contextmanager
+    def _mapped_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (IntegrityError, sqlite3.IntegrityError):
+            raise
+        except ConnectionPoolClosedError as error:
+            raise StoreUnavailable(f"{self.where} was closed", retryable=False) from error
+        except (PersistenceError, sqlite3.Error) as error:
+            raise self._mapped(error) from error
+
+    def _mapped(self, error: Exception) -> StoreUnavailable:
+        cause = error if isinstance(error, sqlite3.Error) else error.__cause__
+        name = getattr(cause, "sqlite_errorname", "")
+        hopeless = any(name.startswith(code) for code in _HOPELESS)
+        if name.startswith("SQLITE_IOERR"):
+            return AnswerLost(f"{self.where}: {error}")
+        return StoreUnavailable(f"{self.where}: {error}", retryable=not hopeless)
+
+
+class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
+    """A log in a table, with positions in a column of their own."""
+
+    def __init__(self, datastore: Datastore, events_table_name: str) -> None:
+        super().__init__(datastore, events_table_name)
+        table = events_table_name
+        columns = "originator_id, originator_version, topic, state"
+        self.insert_events_statement = f"INSERT INTO {table} ({columns}) VALUES (?, ?, ?, ?)"
+        select = f"SELECT notification_id, {columns} FROM {table}"
+        stream = (
+            f"{select} WHERE originator_id = ? AND originator_version > ?"
+            " AND originator_version <= ? ORDER BY originator_version"
+        )
+        self._select_ascending = f"{stream} LIMIT ?"
+        self._select_descending = f"{stream} DESC LIMIT ?"
+        self._select_command = (
+            f"{select} WHERE originator_id = ?"
+            " AND json_extract(CAST(state AS TEXT), '$.command_id') = ?"
+        )
+        self._select_heads = (
+            f"{select} WHERE substr(originator_id, 1, length(?1)) = ?1"
+            " AND (originator_id, originator_version) IN"
+            f" (SELECT originator_id, MAX(originator_version) FROM {table} GROUP BY 1)"
+            " ORDER BY originator_id"
+        )
+        self._select_page = (
+            f"{select} WHERE notification_id >= ?1 AND notification_id <= ?2"
+            " AND (json_array_length(?3) = 0 OR topic IN (SELECT value FROM json_each(?3)))"
+            " ORDER BY notification_id LIMIT ?4"
+        )
+
+    def select_events(
+        self,
+        originator_id: Any,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Events of one stream, with their positions."""
+        return self._select(
+            self._select_descending if desc else self._select_ascending,
+            originator_id,
+            gt or 0,
+            _LAST_VERSION if lte is None else lte,
+            _NO_LIMIT if limit is None else limit,
+        )
+
+    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
+        """The event of a stream that a command made."""
+        return self._select(self._select_command, originator_id, command_id)
+
+    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
+        """The newest event of each stream whose name begins with `prefix`."""
+        return self._select(self._select_heads, prefix)
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """A page of the log, in the order of positions."""
+        first = (start or 0) + (0 if inclusive_of_start else 1)
+        last = _LAST_VERSION if stop is None else stop
+        return self._select(self._select_page, first, last, json.dumps(list(topics)), limit)
+
+    def _select(self, statement: str, *parameters: object) -> list[Notification]:
+        with self.datastore.transaction(commit=False) as cursor:
+            cursor.execute(statement, parameters)
+            return [
+                Notification(
+                    id=row["notification_id"],
+                    originator_id=row["originator_id"],
+                    originator_version=row["originator_version"],
+                    topic=row["topic"],
+                    state=row["state"],
+                )
+                for row in cursor.fetchall()
+            ]
+
+
+class Factory(SQLiteFactory, StoreFactory):
+    """Makes the two logs of a store in one SQLite file, and its tables."""
+
+    def __init__(self, path: Path, patience: Patience) -> None:
+        InfrastructureFactory.__init__(self, env={})
+        self.datastore: Datastore = Datastore(path, patience.timeout)
+        self.where = self.datastore.where
+        self._path = path
+        self._patience = patience
+
+    def log_recorder(self, table: str) -> SQLiteRecorder:
+        """A recorder of one of the two tables."""
+        return SQLiteRecorder(self.datastore, table)
+
+    def prepare(self, *, migrate: bool) -> None:
+        """Check the schema version, and bring an empty or older database up to date.
+
+        Raises `StoreNotInitialised` where `migrate` is False and that would be needed,
+        `SchemaTooNew` for the tables of a newer release.
+        """
+        if not migrate and not self._path.exists():
+            raise StoreNotInitialised(self.where, found=0, wanted=SCHEMA_VERSION)
+        if not self._path.parent.is_dir():
+            problem = f"{self.where}: there is no directory {self._path.parent}"
+            raise StoreUnavailable(problem, retryable=False)
+        # The change to WAL mode does not wait for a lock as other statements do.
+        self._patience.insist(lambda: self._prepare(migrate=migrate), self._patience.deadline())
+
+    def _prepare(self, *, migrate: bool) -> None:
+        if check_version(self._version(), self.where, migrate=migrate):
+            self._migrate()
+
+    def _version(self) -> int:
+        with self.datastore.transaction(commit=False) as cursor:
+            return _version(cursor)
+
+    def _migrate(self) -> None:
+        with self.datastore.transaction(commit=True) as cursor:
+            if check_version(_version(cursor), self.where, migrate=True):
+                script = files(__package__).joinpath("sqlite.sql").read_text()
+                for statement in _statements(script):
+                    cursor.execute(statement)
+                cursor.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", (SCHEMA_VERSION,))
+
+
+def _version(cursor: SQLiteCursor) -> int:
+    cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'alloc_es_schema'")
+    if cursor.fetchone() is None:
+        return 0
+    cursor.execute("SELECT MAX(version) FROM alloc_es_schema")
+    return int(cursor.fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script; `executescript` would commit the open transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
