@@ -1,0 +1,1 @@
+"""The tests of the pure core: no store, no clock, no network."""
