@@ -168,6 +168,4 @@ class Allocations:
                 retryable=False,
             )
         if self._closed:
-            raise StoreUnavailable(
-                f"this connection to {self.store} was closed", retryable=False
-            )
+            raise StoreUnavailable(f"this connection to {self.store} was closed", retryable=False)

@@ -125,9 +125,7 @@ class Committer:
         refusal = _refusal(order, newest)
         if newest is None and refusal:
             raise refusal
-        took = self._patience.insist(
-            lambda: self._log.at(order.key.stream, expected + 1), deadline
-        )
+        took = self._patience.insist(lambda: self._log.at(order.key.stream, expected + 1), deadline)
         winner = took or newest
         return GenerationConflict(
             order.key,
@@ -177,8 +175,9 @@ def append(
 
 def _refusal(order: Order, newest: Recorded[DecisionEvent] | None) -> Refusal | None:
     """What the rules say to a command on the newest state; None when they let it through."""
+    state = newest.event.allocation if newest else None
     try:
-        decide(order.key, newest.event.allocation if newest else None, order.command, order.envelope)
+        decide(order.key, state, order.command, order.envelope)
     except Refusal as refusal:
         return refusal
     return None

@@ -1,6 +1,6 @@
 """Decide and evolve: from a state and a command to an event, and from the event to a state."""
 
-from typing import Any, assert_never
+from typing import Any, TypeGuard, assert_never
 
 from alloc_es.allocation import Allocation, Arm
 from alloc_es.commands import (
@@ -27,6 +27,7 @@ from alloc_es.events import (
     AllocationCommitted,
     ChallengerRegistered,
     ChallengerRejectedWithoutReplacement,
+    Decision,
     DecisionEvent,
 )
 from alloc_es.identity import Version, WorkflowKey
@@ -209,35 +210,47 @@ def _roll_back(state: Allocation, command: RollBack, envelope: Envelope) -> Allo
 def is_outcome_of(event: DecisionEvent, command: Command) -> bool:
     """Whether a command could have made this event, told by what the event records of it."""
     match command:
+        case Start():
+            return _committed(event, "start", command.current)
         case RegisterChallenger():
-            return isinstance(event, ChallengerRegistered) and event.version == command.version
+            share = event.allocation.split.get(command.version)
+            return isinstance(event, ChallengerRegistered) and (event.version, share) == (
+                command.version,
+                command.share_bps,
+            )
+        case CommitAllocation():
+            split = event.allocation.split
+            return _committed(event, "split", None) and all(
+                split.get(version) == share for version, share in command.shares
+            )
+        case PromoteChallenger():
+            return _committed(event, "promotion", command.version)
         case RejectChallenger(replacement=None):
             return (
                 isinstance(event, ChallengerRejectedWithoutReplacement)
                 and event.version == command.version
             )
-    if not isinstance(event, AllocationCommitted):
-        return False
-    match command:
-        case Start():
-            return event.decision == "start" and event.version == command.current
-        case CommitAllocation():
-            split = event.allocation.split
-            return event.decision == "split" and all(
-                split.get(version) == share for version, share in command.shares
-            )
-        case PromoteChallenger():
-            return event.decision == "promotion" and event.version == command.version
         case RejectChallenger():
-            return (
-                event.decision == "replacement"
-                and event.version == command.replacement
-                and event.dropped == (command.version,)
+            return _committed(event, "replacement", command.replacement) and event.dropped == (
+                command.version,
             )
         case RollBack():
-            return event.decision == "rollback" and event.to_generation == command.to_generation
+            return (
+                _committed(event, "rollback", event.version)
+                and event.to_generation == command.to_generation
+            )
         case _:
             assert_never(command)
+
+
+def _committed(
+    event: DecisionEvent, decision: Decision, version: Version | None
+) -> TypeGuard[AllocationCommitted]:
+    return (
+        isinstance(event, AllocationCommitted)
+        and event.decision == decision
+        and event.version == version
+    )
 
 
 def _facts(envelope: Envelope) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Self
 
 from alloc_es.errors import InvalidSplit
+from alloc_es.identity import Version
 
 BUCKETS = 10_000
 """How many buckets there are; one bucket is one basis point of the traffic."""
@@ -100,8 +101,8 @@ def cut(slots: Slots, count: int) -> tuple[Slots, Slots]:
 
 
 def resize(
-    control: Slots, challengers: Mapping[str, Slots], shares: Mapping[str, int]
-) -> tuple[Slots, dict[str, Slots]]:
+    control: Slots, challengers: Mapping[Version, Slots], shares: Mapping[Version, int]
+) -> tuple[Slots, dict[Version, Slots]]:
     """Give each challenger in `shares` as many buckets as its share asks for.
 
     Returns the control's slots and every challenger's. An arm that shrinks gives back its

@@ -18,7 +18,7 @@ from alloc_es.commands import (
     Start,
 )
 from alloc_es.committing import Committed, Committer, Order
-from alloc_es.errors import InvalidSetting, InvalidSplit, NoEarlierVersion, UnknownWorkflow
+from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -36,8 +36,10 @@ from alloc_es.split import DEFAULT_CHALLENGER_SHARE_BPS, parse_share_bps
 from alloc_es.store import EventLog, Recorded
 
 T = TypeVar("T")
+V = TypeVar("V", bound=str)
 
 _LAST_GENERATION = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
@@ -113,7 +115,7 @@ class Workflow:
 
     def commit_allocation(
         self,
-        shares: Mapping[str, int],
+        shares: Mapping[V, int],
         *,
         expected_generation: int | None = None,
         command_id: str | None = None,
@@ -125,12 +127,7 @@ class Workflow:
         Challengers that are not named keep theirs. A share of 0 keeps the slot and routes
         nothing to it. Raises `NoSuchChallenger` and `InvalidSplit`.
         """
-        if not isinstance(shares, Mapping) or not shares:
-            raise InvalidSplit(
-                f"{shares!r} sets no share", "give a mapping from challengers to basis points"
-            )
-        parsed = tuple((_version(v), parse_share_bps(bps)) for v, bps in shares.items())
-        command = CommitAllocation(shares=parsed)
+        command = CommitAllocation(shares=_shares(shares))
         return self._send(command, expected_generation, command_id, reason, actor)
 
     def promote_challenger(
@@ -189,9 +186,10 @@ class Workflow:
         """
         if isinstance(drop, str):
             drop = (drop,)
+        generation = _generation("to_generation", to_generation)
         command = RollBack(
-            to_generation=to_generation,
-            target=self._current_at(to_generation),
+            to_generation=generation,
+            target=self._current_at(generation),
             drop=tuple(_version(version) for version in drop),
         )
         return self._send(command, expected_generation, command_id, reason, actor)
@@ -267,7 +265,7 @@ class Workflow:
 
     def _current_at(self, generation: int | None) -> Version | None:
         """The version that was current at a generation, None where there is none."""
-        if _generation("to_generation", generation) is None:
+        if generation is None:
             return None
         then = self._read(lambda log: log.at(self.key.stream, generation))
         return then.event.allocation.current if then else None
@@ -283,6 +281,14 @@ class Workflow:
 
 def _version(value: object) -> Version:
     return Version(parse_identifier("version", value))
+
+
+def _shares(value: object) -> tuple[tuple[Version, int], ...]:
+    if not isinstance(value, Mapping) or not value:
+        raise InvalidSplit(
+            f"{value!r} sets no share", "give a mapping from challengers to basis points"
+        )
+    return tuple((_version(version), parse_share_bps(bps)) for version, bps in value.items())
 
 
 def _generation(name: str, value: object) -> int | None:

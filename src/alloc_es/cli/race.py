@@ -61,9 +61,7 @@ class Race:
     def wins(self) -> dict[str, int]:
         """How many rounds each scheduler won."""
         names = sorted({attempt.scheduler for attempt in self.attempts})
-        return {
-            name: sum(a.won for a in self.attempts if a.scheduler == name) for name in names
-        }
+        return {name: sum(a.won for a in self.attempts if a.scheduler == name) for name in names}
 
     @property
     def conflicts(self) -> int:
@@ -153,25 +151,25 @@ def _compete(
                 barrier.wait()
                 outbox.put(_attempt(workflow, name, number, before, share))
                 barrier.wait()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - reported to the parent, whatever it is
         barrier.abort()
         outbox.put(f"{name}: {type(error).__name__}: {error}")
 
 
-def _attempt(
-    workflow: Workflow, name: str, number: int, before: Allocation, share: int
-) -> Attempt:
+def _attempt(workflow: Workflow, name: str, number: int, before: Allocation, share: int) -> Attempt:
     assert before.challenger is not None
-    wish = {before.challenger: share}
+    wish: dict[str, int] = {before.challenger: share}
     conflict: GenerationConflict | None = None
     began = time.monotonic_ns()
     try:
-        committed = workflow.commit_allocation(wish, expected_generation=before.generation)
+        generation = workflow.commit_allocation(
+            wish, expected_generation=before.generation
+        ).generation
         ended = time.monotonic_ns()
     except GenerationConflict as error:
         ended = time.monotonic_ns()
         conflict = error
-        committed = _commit_after(workflow, wish, error)
+        generation = _commit_after(workflow, wish, error)
     return Attempt(
         round=number,
         scheduler=name,
@@ -181,7 +179,7 @@ def _attempt(
         actual=conflict.actual if conflict else None,
         winner=conflict.winner.actor if conflict and conflict.winner else None,
         lost_at_commit=conflict is not None and conflict.lost_at_commit,
-        generation=committed,
+        generation=generation,
     )
 
 

@@ -57,19 +57,19 @@ def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
 
 
 def _factory(url: str, patience: Patience) -> StoreFactory:
-    scheme, separator, rest = url.partition(":")
-    match scheme:
-        case "memory" if separator and not rest:
+    match url.partition(":"):
+        case ("memory", ":", "" | "//"):
             from alloc_es.store import memory
 
             return memory.Factory()
-        case "sqlite":
+        case ("sqlite", _, _):
             from alloc_es.store import sqlite
 
             return sqlite.Factory(_sqlite_path(url), patience)
-        case "postgresql" | "postgres":
+        case ("postgresql" | "postgres", _, _):
             return _postgres_factory(url, patience)
-    raise InvalidSetting("store", f"{_without_password(url)!r} is no store; {_FORMS}")
+        case _:
+            raise InvalidSetting("store", f"{_without_password(url)!r} is no store; {_FORMS}")
 
 
 def _sqlite_path(url: str) -> Path:

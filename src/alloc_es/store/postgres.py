@@ -69,14 +69,12 @@ class Datastore(PostgresDatastore):
         }
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
         self.where = _describe(self.parameters, schema)
-        self._settings = {
-            "statement_timeout": f"{round(timeout * 1000)}ms",
-            "idle_in_transaction_session_timeout": f"{round(timeout * 1000)}ms",
-            # The lock that orders commits is waited for inside the statement that inserts:
-            # a snapshot taken before that wait would be out of date.
-            "default_transaction_isolation": "read committed",
-            "TimeZone": "UTC",
-        }
+        # Read committed, because the lock that orders commits is waited for inside the
+        # statement that inserts: a snapshot from before that wait would be out of date.
+        self._settings = SQL(
+            "SET statement_timeout = {0}; SET idle_in_transaction_session_timeout = {0};"
+            " SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'"
+        ).format(round(timeout * 1000))
 
     def after_connect_func(self) -> Callable[[Connection[Any]], None]:
         """What the pool does with a new connection."""
@@ -122,8 +120,7 @@ class Datastore(PostgresDatastore):
 
     def _configure(self, connection: Connection[Any]) -> None:
         connection.autocommit = True
-        for name, value in self._settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute(self._settings)
 
 
 class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
@@ -148,9 +145,9 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
         ).format(columns, table)
         self._select_ascending = stream + SQL(" LIMIT %s")
         self._select_descending = stream + SQL(" DESC LIMIT %s")
-        self._select_command = select + SQL(
-            " WHERE originator_id = %s AND {0}(state) = %s"
-        ).format(Identifier(datastore.schema, "command_id"))
+        self._select_command = select + SQL(" WHERE originator_id = %s AND {0}(state) = %s").format(
+            Identifier(datastore.schema, "command_id")
+        )
         self._select_heads = select + SQL(
             " WHERE starts_with(originator_id, %s)"
             " AND (originator_id, originator_version) IN"
@@ -158,9 +155,7 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
             ' ORDER BY originator_id COLLATE "C"'
         ).format(table)
 
-    def insert_events(
-        self, stored_events: Sequence[StoredEvent], **_: Any
-    ) -> Sequence[int] | None:
+    def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int] | None:
         """Append in one statement, which is one transaction and one round trip.
 
         The library locks the table, notifies and inserts in statements of their own; here

@@ -54,7 +54,7 @@ class _Connection(SQLiteConnection):
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         kind = _WriteTransaction if commit else SQLiteTransaction
         with kind(self, commit=commit) as cursor, cursor:
-            yield cursor  # type: ignore[misc]
+            yield cursor
 
 
 class _ConnectionPool(SQLiteConnectionPool):
@@ -62,8 +62,7 @@ class _ConnectionPool(SQLiteConnectionPool):
         made = super()._create_connection()
         # In WAL mode anything less than FULL may lose the last commits with the power.
         made._sqlite_conn.execute("PRAGMA synchronous = FULL")
-        connection = _Connection(made._sqlite_conn, max_age=self.max_age)
-        return connection
+        return _Connection(made._sqlite_conn, max_age=self.max_age)
 
 
 class Datastore(SQLiteDatastore):
@@ -250,7 +249,8 @@ class Factory(SQLiteFactory, StoreFactory):
                 script = files(__package__).joinpath("sqlite.sql").read_text()
                 for statement in _statements(script):
                     cursor.execute(statement)
-                cursor.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", (SCHEMA_VERSION,))
+                applied = "INSERT INTO alloc_es_schema (version) VALUES (?)"
+                cursor.execute(applied, (SCHEMA_VERSION,))
 
 
 def _version(cursor: SQLiteCursor) -> int:
