@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
@@ -94,7 +94,8 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
     if not _SCHEMA_NAME.fullmatch(schema):
         raise InvalidSetting("schema", f"{schema!r} is none; use a-z, 0-9 and _, 1 to 63 of them")
     try:
-        parameters = conninfo_to_dict(f"{base}?{urlencode(options)}")
+        # libpq reads %20 as a blank and + as itself.
+        parameters = conninfo_to_dict(f"{base}?{urlencode(options, quote_via=quote)}")
     except ProgrammingError as error:
         raise InvalidSetting("store", " ".join(str(error).split())) from None
     return postgres.Factory(parameters, schema, patience.timeout)
