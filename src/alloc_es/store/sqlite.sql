@@ -8,7 +8,7 @@ CREATE TABLE alloc_es_schema (
 
 -- An explicit notification_id: VACUUM may renumber a rowid that has no column.
 CREATE TABLE decision_events (
-    notification_id INTEGER PRIMARY KEY,
+    notification_id INTEGER PRIMARY KEY CHECK (notification_id > 0),
     originator_id TEXT NOT NULL,
     originator_version INTEGER NOT NULL CHECK (originator_version > 0),
     topic TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE UNIQUE INDEX decision_events_command_id
 ON decision_events (originator_id, json_extract(CAST(state AS TEXT), '$.command_id'));
 
 CREATE TABLE run_events (
-    notification_id INTEGER PRIMARY KEY,
+    notification_id INTEGER PRIMARY KEY CHECK (notification_id > 0),
     originator_id TEXT NOT NULL,
     originator_version INTEGER NOT NULL CHECK (originator_version = 1),
     topic TEXT NOT NULL,
