@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -87,7 +87,9 @@ class Datastore(SQLiteDatastore):
                 with connection.transaction(commit=commit) as cursor:
                     yield cursor
             finally:
-                self.pool.put_connection(connection)
+                # Closed meanwhile: what was committed before that stays committed.
+                with suppress(ConnectionPoolClosedError):
+                    self.pool.put_connection(connection)
 
     @contextmanager
     def _turn(self, *, writing: bool) -> Iterator[None]:
