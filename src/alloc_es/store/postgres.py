@@ -68,6 +68,9 @@ class Datastore(PostgresDatastore):
             **parameters,
         }
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
+        # By default the pool doubles its wait after each failed attempt to connect, for up to
+        # five minutes, and nobody who asks for a connection makes it try sooner.
+        self.pool.reconnect_timeout = min(_CONNECT_TIMEOUT, timeout)
         self.where = _describe(self.parameters, schema)
         # Read committed, because the lock that orders commits is waited for inside the
         # statement that inserts: a snapshot from before that wait would be out of date.
