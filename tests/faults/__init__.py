@@ -1,0 +1,1 @@
+"""What happens when the store fails in mid-use: real faults on real connections."""
