@@ -1,0 +1,211 @@
+"""Opening a store: what is made, what is refused in words, and what is left alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from alloc_es import (
+    Allocations,
+    InvalidSetting,
+    SchemaTooNew,
+    StoreNotInitialised,
+    StoreUnavailable,
+    connect,
+)
+from alloc_es.store.schema import SCHEMA_VERSION
+from tests.support.raw import DECISIONS, raw
+
+UNSAFE = "POSTGRES_ENABLE_DB_FUNCTIONS"
+
+
+def test_a_store_is_still_there_after_it_was_closed(durable_url: str) -> None:
+    """Red when opening a store makes its tables afresh."""
+    with connect(durable_url) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        workflow.start("v1")
+        workflow.register_challenger("v2")
+        run = workflow.spawn_run("run-1")
+        left = (workflow.allocation(), workflow.history())
+    with connect(durable_url, migrate=False) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        assert (workflow.allocation(), workflow.history()) == left
+        assert [each.event for each in allocations.runs()] == [run]
+
+
+def test_a_store_in_memory_begins_empty_each_time() -> None:
+    """Red when stores in memory share their lists."""
+    with connect("memory:") as one, connect("memory://") as other:
+        one.workflow("acme", "triage").start("v1")
+        assert (len(one.list()), other.list()) == (1, [])
+
+
+def test_without_migration_an_empty_database_is_refused_and_stays_empty(durable_url: str) -> None:
+    """Red when a connection is made, which makes the file, before the schema is checked."""
+    with pytest.raises(StoreNotInitialised) as refused:
+        connect(durable_url, migrate=False)
+    assert (refused.value.found, refused.value.wanted) == (0, SCHEMA_VERSION)
+    assert "alloc-es init" in str(refused.value)
+    if durable_url.startswith("sqlite"):
+        file = Path(durable_url.removeprefix("sqlite:///"))
+        assert list(file.parent.iterdir()) == []
+    else:
+        with raw(durable_url) as database:
+            assert database.tables() == []
+
+
+def test_a_newer_schema_is_refused_in_words_and_left_alone(durable_url: str) -> None:
+    """Red when only an older schema version counts as another one."""
+    with connect(durable_url) as allocations:
+        allocations.workflow("acme", "triage").start("v1")
+    newer = SCHEMA_VERSION + 1
+    with raw(durable_url) as database:
+        database.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", newer)
+        before = (database.tables(), database.rows(DECISIONS))
+        for migrate in (True, False):
+            with pytest.raises(SchemaTooNew) as refused:
+                connect(durable_url, migrate=migrate)
+            assert (refused.value.found, refused.value.known) == (newer, SCHEMA_VERSION)
+            assert "upgrade alloc-es" in str(refused.value)
+        assert (database.tables(), database.rows(DECISIONS)) == before
+        versions = database.execute("SELECT version FROM alloc_es_schema ORDER BY 1")
+    assert versions == [(SCHEMA_VERSION,), (newer,)]
+
+
+@pytest.mark.parametrize("prefix", ["", "ALLOC_ES_"])
+@pytest.mark.parametrize("value", ["yes", "1", "TRUE", "on"])
+def test_the_librarys_unsafe_option_is_refused_at_start(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, prefix: str, value: str
+) -> None:
+    """Red when `open_store` does not look at the environment."""
+    monkeypatch.setenv(prefix + UNSAFE, value)
+    with pytest.raises(InvalidSetting) as refused:
+        connect(store_url)
+    assert refused.value.setting == prefix + UNSAFE
+    assert "unset it" in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["", "no", "0", "False", " off "])
+def test_the_librarys_unsafe_option_may_be_off(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """Red when the option is refused whatever it says."""
+    monkeypatch.setenv(UNSAFE, value)
+    connect(store_url).close()
+
+
+def test_the_rest_of_the_environment_says_nothing(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a log hands the process's environment to the library, as the library does."""
+    settings = {
+        "PERSISTENCE_MODULE": "eventsourcing.popo",
+        "CREATE_TABLE": "yes",
+        "SQLITE_DBNAME": ":memory:",
+        "POSTGRES_DBNAME": "nowhere",
+        "COMPRESSOR_TOPIC": "zlib",
+        "CIPHER_KEY": "x",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with connect(store_url) as allocations:
+        allocations.workflow("acme", "triage").start("v1")
+        assert len(allocations.list()) == 1
+    if not store_url.startswith("memory"):
+        with raw(store_url) as database:
+            assert [fields["actor"] for fields in database.fields(DECISIONS)] == ["application"]
+
+
+@pytest.mark.sqlite
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Red when SQLite's NOTADB is not among the errors that waiting can't mend."""
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database\n" * 100)
+    with pytest.raises(StoreUnavailable) as refused:
+        connect(f"sqlite:///{file}")
+    assert (refused.value.retryable, str(file) in str(refused.value)) == (False, True)
+    assert file.read_text() == "not a database\n" * 100
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.sqlite
+def test_a_missing_directory_is_named_and_not_made(tmp_path: Path) -> None:
+    """Red when the directory is made, or SQLite is left to say "unable to open"."""
+    directory = tmp_path / "missing"
+    with pytest.raises(StoreUnavailable) as refused:
+        connect(f"sqlite:///{directory / 'alloc.db'}")
+    assert f"there is no directory {directory}" in str(refused.value)
+    assert (refused.value.retryable, list(tmp_path.iterdir())) == (False, [])
+
+
+@pytest.mark.sqlite
+def test_a_directory_is_no_database(tmp_path: Path) -> None:
+    """Red when SQLite's CANTOPEN is not among the errors that waiting can't mend."""
+    with pytest.raises(StoreUnavailable) as refused:
+        connect(f"sqlite:///{tmp_path}")
+    assert not refused.value.retryable
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "alloc.db",
+        "mysql://host/database",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///alloc.db?mode=ro",
+        "memory:///alloc",
+        "postgresql://host/db?schema=No-Name",
+        "postgresql://host/db?no_such_option=1",
+    ],
+)
+def test_what_is_no_store_is_refused_at_once(url: str) -> None:
+    """Red when an URL that is not understood falls back to any store."""
+    with pytest.raises(InvalidSetting):
+        connect(url)
+
+
+def test_a_password_in_a_url_is_in_no_message() -> None:
+    """Red when `open_store` shows the URL as it was given."""
+    with pytest.raises(InvalidSetting) as refused:
+        connect("mysql://ada:s3cret@host/database")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.fixture
+def closed(store_url: str) -> Allocations:
+    """A store with one workflow that was closed, twice."""
+    allocations = connect(store_url)
+    allocations.workflow("acme", "triage").start("v1")
+    allocations.close()
+    allocations.close()
+    return allocations
+
+
+def test_a_closed_store_refuses_everything_in_words(closed: Allocations) -> None:
+    """Red when a method of `Allocations` or `Workflow` leaves out `check_usable`."""
+    workflow = closed.workflow("acme", "triage")
+    calls: list[Callable[[], object]] = [
+        lambda: workflow.start("v1"),
+        lambda: workflow.register_challenger("v2"),
+        lambda: workflow.commit_allocation({"v2": 1}),
+        lambda: workflow.promote_challenger("v2"),
+        lambda: workflow.reject_challenger("v2"),
+        lambda: workflow.roll_back(),
+        lambda: workflow.roll_back(to_generation=1),
+        lambda: workflow.spawn_run("run-1"),
+        lambda: workflow.find_run("run-1"),
+        lambda: workflow.peek("unit"),
+        workflow.allocation,
+        workflow.history,
+        closed.list,
+        closed.position,
+        lambda: list(closed.decisions()),
+        lambda: list(closed.runs()),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable, match="was closed") as refused:
+            call()
+        assert not refused.value.retryable

@@ -1,0 +1,139 @@
+"""The public names and signatures: the contract that application code is written to."""
+
+import dataclasses
+import inspect
+import re
+
+import alloc_es
+from alloc_es import errors
+
+NAMES = [
+    "Allocation",
+    "AllocationCommitted",
+    "AllocationError",
+    "Allocations",
+    "AlreadyCurrent",
+    "Arm",
+    "ChallengerAlreadyLive",
+    "ChallengerRegistered",
+    "ChallengerRejectedWithoutReplacement",
+    "ChallengersStillLive",
+    "CommandIdReused",
+    "Committed",
+    "DecisionEvent",
+    "GenerationConflict",
+    "InvalidIdentifier",
+    "InvalidSetting",
+    "InvalidSplit",
+    "NoEarlierVersion",
+    "NoSuchChallenger",
+    "OutcomeUnknown",
+    "Recorded",
+    "Refusal",
+    "Routing",
+    "RunIdTaken",
+    "RunSpawned",
+    "SchemaTooNew",
+    "Share",
+    "StoreNotInitialised",
+    "StoreUnavailable",
+    "UnknownWorkflow",
+    "UnreadableEvent",
+    "Workflow",
+    "WorkflowAlreadyStarted",
+    "bucket_of",
+    "connect",
+]
+
+CONNECT = (
+    "(url: str = 'sqlite:///alloc.db', *, actor: str = 'application', max_challengers: int = 1,"
+    " timeout: float = 10.0, migrate: bool = True, clock: Callable[[], datetime] = utc_now,"
+    " new_id: Callable[[], str] = new_id, patience: Patience | None = None) -> Allocations"
+)
+
+DECIDING = (
+    "*, {}expected_generation: int | None = None, command_id: str | None = None,"
+    " reason: str = '', actor: str | None = None) -> Committed"
+)
+
+WORKFLOW = {
+    "start": "(self, current: str, " + DECIDING.format(""),
+    "register_challenger": "(self, version: str, share_bps: int = 500, " + DECIDING.format(""),
+    "commit_allocation": "(self, shares: Mapping[~V, int], " + DECIDING.format(""),
+    "promote_challenger": "(self, version: str, " + DECIDING.format(""),
+    "reject_challenger": "(self, version: str, "
+    + DECIDING.format("replacement: str | None = None, "),
+    "roll_back": "(self, "
+    + DECIDING.format("to_generation: int | None = None, drop: Iterable[str] = (), "),
+    "allocation": "(self) -> Allocation",
+    "history": "(self) -> list[Recorded[AllocationCommitted | ChallengerRegistered"
+    " | ChallengerRejectedWithoutReplacement]]",
+    "spawn_run": "(self, run_id: str, *, unit: str | None = None, actor: str | None = None)"
+    " -> RunSpawned",
+    "find_run": "(self, run_id: str) -> RunSpawned | None",
+    "peek": "(self, unit: str) -> Routing",
+}
+
+ALLOCATIONS = ["close", "decisions", "list", "position", "runs", "store", "workflow"]
+
+
+def signature(function: object) -> str:
+    """A signature as its author wrote it: without modules, addresses and quoted names."""
+    assert callable(function)
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", str(inspect.signature(function)))
+    return re.sub(r"(?<!/)\b(?:[a-z_]+\.)+(?=[A-Za-z])", "", text).replace(
+        "'Allocations'", "Allocations"
+    )
+
+
+def public(kind: type) -> list[str]:
+    return sorted(name for name in vars(kind) if not name.startswith("_"))
+
+
+def test_the_public_names_are_these_sorted() -> None:
+    """Red when a name is added to, taken from, or moved inside `alloc_es.__all__`."""
+    assert alloc_es.__all__ == NAMES == sorted(NAMES)
+    assert all(hasattr(alloc_es, name) for name in NAMES)
+
+
+def test_every_error_is_an_allocation_error_and_exported() -> None:
+    """Red when a refusal is not in `__all__`, or hangs on another tree."""
+    internal = {"AnswerLost"}
+    defined = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert all(issubclass(getattr(errors, name), alloc_es.AllocationError) for name in defined)
+    assert defined - internal <= set(NAMES)
+
+
+def test_connect_takes_these() -> None:
+    """Red when a parameter of `connect` is renamed, moved, or gets another default."""
+    assert signature(alloc_es.connect) == CONNECT
+
+
+def test_a_workflow_has_these_methods_with_these_signatures() -> None:
+    """Red when a keyword of a command is renamed, or may be given by position."""
+    found = {name: signature(getattr(alloc_es.Workflow, name)) for name in WORKFLOW}
+    assert found == WORKFLOW
+    assert public(alloc_es.Workflow) == sorted(WORKFLOW)
+
+
+def test_allocations_have_these_members() -> None:
+    """Red when a member of `Allocations` is renamed or loses its underscore."""
+    assert public(alloc_es.Allocations) == ALLOCATIONS
+
+
+def test_the_answers_have_these_fields() -> None:
+    """Red when a field of an answer is renamed."""
+    committed = [field.name for field in dataclasses.fields(alloc_es.Committed)]
+    assert committed == ["generation", "allocation", "event", "attempts", "replayed"]
+    properties = {"current", "challenger", "challengers", "split"}
+    fields = {"tenant_id", "workflow_id", "generation"}
+    assert properties <= set(vars(alloc_es.Allocation))
+    assert fields <= set(alloc_es.Allocation.model_fields)
+    routing = {field.name for field in dataclasses.fields(alloc_es.Routing)}
+    asked = {"version", "arm", "generation", "bucket", "unit"}
+    assert asked <= routing
+    assert asked | {"run_id"} <= set(alloc_es.RunSpawned.model_fields)
