@@ -3,7 +3,13 @@
 import pytest
 
 import alloc_es
-from alloc_es import Allocations, GenerationConflict, NoSuchChallenger, StoreUnavailable
+from alloc_es import (
+    Allocations,
+    GenerationConflict,
+    NoSuchChallenger,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
 from tests.support.proxy import Proxy
 
@@ -162,3 +168,25 @@ def take_next(rival: alloc_es.Workflow) -> None:
         rival.commit_allocation({"v2": 77}, command_id="rival")
     else:
         rival.register_challenger("v9", command_id="rival")
+
+
+def test_a_server_that_goes_silent_holds_nobody_for_ever(
+    proxy: Proxy, impatient: Allocations, witness: Allocations
+) -> None:
+    """The connection stands and no answer comes: a black hole, as firewalls make them.
+
+    Red without `_Connection.wait`: the call, and every later one on its key, hangs.
+    """
+    given(witness, commit)
+    workflow = impatient.workflow(*KEY)
+    proxy.lose("silence", of="SELECT notification_id")
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        workflow.allocation()
+    proxy.lose("silence")
+    with pytest.raises(OutcomeUnknown, match="no answer"):
+        commit(workflow, command_id="command-1")
+
+    assert proxy.lost == 2
+    settled = commit(witness.workflow(*KEY), command_id="command-1")
+    assert settled.replayed
+    assert history(witness)[2:] == [settled.event]

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 
 import psycopg
 from eventsourcing.persistence import (
@@ -19,6 +20,7 @@ from eventsourcing.postgres import (
     PostgresFactory,
 )
 from psycopg import Connection, Cursor
+from psycopg.abc import PQGen
 from psycopg.errors import OperationalError
 from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Composed, Identifier
@@ -33,12 +35,44 @@ _POOL_SIZE = 1
 _POOL_GROWTH = 9
 _LAST_VERSION = 2**63 - 1
 _MIGRATION_LOCK = 1634496355
+# What a report of the server's own timeout may need to arrive.
+_GRACE = 1.0
+
+T = TypeVar("T")
 
 # An error that the server reports has undone the statement. Without a report, or when it
 # only says that the connection ends, the statement may have been carried out. The codes:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
 _HOPELESS = ("0A", "22", "23", "25", "28", "3D", "3F", "42", "53100", "54")
+
+
+class _Connection(Connection[DictRow]):
+    """Gives up on a server, or a network, that has gone silent.
+
+    libpq waits for ever for an answer to what the other side has acknowledged; the server's
+    own statement timeout is no help when its report can't come through.
+    """
+
+    longest_wait = _CONNECT_TIMEOUT
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        """Consume what operates on the connection, for a limited time."""
+        return super().wait(self._in_time(gen), *args, **options)
+
+    def _in_time(self, steps: PQGen[T]) -> PQGen[T]:
+        give_up = monotonic() + self.longest_wait
+        try:
+            wish = next(steps)
+            while True:
+                ready = yield wish
+                if not ready and monotonic() > give_up:
+                    self.close()
+                    raise OperationalError(f"no answer within {self.longest_wait:g} s")
+                wish = steps.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class Datastore(PostgresDatastore):
@@ -68,6 +102,8 @@ class Datastore(PostgresDatastore):
             **parameters,
         }
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
+        self.pool.connection_class = _Connection
+        self._timeout = timeout
         # By default the pool doubles its wait after each failed attempt to connect, for up to
         # five minutes, and nobody who asks for a connection makes it try sooner.
         self.pool.reconnect_timeout = min(_CONNECT_TIMEOUT, timeout)
@@ -105,7 +141,7 @@ class Datastore(PostgresDatastore):
     def direct_connection(self) -> Iterator[Connection[DictRow]]:
         """A connection beside the pool, which says why if it can't be made."""
         try:
-            with psycopg.connect(**self.parameters, row_factory=dict_row) as connection:
+            with _Connection.connect(**self.parameters, row_factory=dict_row) as connection:
                 self._configure(connection)
                 yield connection
         except psycopg.Error as error:
@@ -122,6 +158,8 @@ class Datastore(PostgresDatastore):
         return StoreUnavailable(problem, retryable=not permanent)
 
     def _configure(self, connection: Connection[Any]) -> None:
+        assert isinstance(connection, _Connection)
+        connection.longest_wait = self._timeout + _GRACE
         connection.autocommit = True
         connection.execute(self._settings)
 
