@@ -280,12 +280,17 @@ class Factory(PostgresFactory, StoreFactory):
                     self._migrate(cursor)
 
     def _version(self, cursor: Cursor[DictRow]) -> int:
-        table = Identifier(self.datastore.schema, "alloc_es_schema")
-        found = cursor.execute(
-            "SELECT to_regclass(%s) AS found", (table.as_string(cursor),)
-        ).fetchone()
-        if found is None or found["found"] is None:
+        schema = self.datastore.schema
+        # Not to_regclass: it may answer from what the session knew before it waited for the
+        # migration's lock, and then the tables that another process made are not seen.
+        cursor.execute(
+            "SELECT 1 FROM pg_catalog.pg_tables"
+            " WHERE schemaname = %s AND tablename = 'alloc_es_schema'",
+            (schema,),
+        )
+        if cursor.fetchone() is None:
             return 0
+        table = Identifier(schema, "alloc_es_schema")
         row = cursor.execute(SQL("SELECT max(version) FROM {0}").format(table)).fetchone()
         return int(row["max"]) if row else 0
 
