@@ -1,6 +1,7 @@
 """The store `sqlite:///path`: one file, many processes."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -58,8 +59,12 @@ class _Connection(SQLiteConnection):
 
 
 class _ConnectionPool(SQLiteConnectionPool):
+    opened: tuple[int, int] | None = None
+    """The identity of the file that the connections are to."""
+
     def _create_connection(self) -> SQLiteConnection:
         made = super()._create_connection()
+        self.opened = self.opened or _identity(self.db_name)
         # In WAL mode anything less than FULL may lose the last commits with the power.
         made._sqlite_conn.execute("PRAGMA synchronous = FULL")
         return _Connection(made._sqlite_conn, max_age=self.max_age)
@@ -67,6 +72,8 @@ class _ConnectionPool(SQLiteConnectionPool):
 
 class Datastore(SQLiteDatastore):
     """Connections to one database file; the one place where SQLite's errors are mapped."""
+
+    pool: _ConnectionPool
 
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__(str(path), originator_id_type="text")
@@ -82,6 +89,7 @@ class Datastore(SQLiteDatastore):
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         """A transaction that writes (`commit`) or one that reads."""
         with self._mapped_errors(), self._turn(writing=commit):
+            self._check_file()
             connection = self.pool.get_connection()
             try:
                 with connection.transaction(commit=commit) as cursor:
@@ -90,6 +98,13 @@ class Datastore(SQLiteDatastore):
                 # Closed meanwhile: what was committed before that stays committed.
                 with suppress(ConnectionPoolClosedError):
                     self.pool.put_connection(connection)
+
+    def _check_file(self) -> None:
+        # SQLite goes on with the file that it opened, and commits to one that was removed
+        # or replaced are lost: https://www.sqlite.org/howtocorrupt.html#_unlinking_or_renaming
+        if self.pool.opened not in (None, _identity(self.pool.db_name)):
+            problem = f"{self.where} was removed or replaced while it was open; connect again"
+            raise StoreUnavailable(problem, retryable=False)
 
     @contextmanager
     def _turn(self, *, writing: bool) -> Iterator[None]:
@@ -253,6 +268,15 @@ class Factory(SQLiteFactory, StoreFactory):
                     cursor.execute(statement)
                 applied = "INSERT INTO alloc_es_schema (version) VALUES (?)"
                 cursor.execute(applied, (SCHEMA_VERSION,))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from another one that takes its place, None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _version(cursor: SQLiteCursor) -> int:
