@@ -9,7 +9,7 @@ from typing import Self
 from alloc_es.allocation import Allocation
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
-from alloc_es.errors import InvalidSetting, StoreUnavailable
+from alloc_es.errors import InvalidSetting, StoreUnavailable, shown
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -27,6 +27,10 @@ DEFAULT_TIMEOUT = 10.0
 
 _EVERY_STREAM = "allocation/"
 _MOST_CHALLENGERS = 1_000
+_LAST_POSITION = 2**62
+# PostgreSQL counts a timeout in milliseconds, and 0 of them would mean none.
+_SHORTEST_TIMEOUT = 0.001
+_LONGEST_TIMEOUT = 86_400.0
 
 
 def connect(
@@ -48,21 +52,20 @@ def connect(
     `alloc_es`, or the one named by `?schema=` in the URL.
 
     `actor` is recorded with every command that names no other. `max_challengers` above 1
-    is tournament mode. A call that meets an unavailable store tries for `timeout` seconds
-    (a connection that can't be made at all is reported after 2). `clock`, `new_id` (for
-    command ids and salts) and `patience` replace the sources of time, randomness and
-    waiting.
+    is tournament mode. A call that meets an unavailable store tries for `timeout` seconds,
+    0.001 to 86,400 (a connection that can't be made at all is reported after 2). `clock`,
+    `new_id` (for command ids and salts) and `patience` replace the sources of time,
+    randomness and waiting.
 
     Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
     `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
     """
     if isinstance(max_challengers, bool) or not isinstance(max_challengers, int):
-        raise InvalidSetting("max_challengers", f"{max_challengers!r} is not an integer")
+        raise InvalidSetting("max_challengers", f"{shown(max_challengers)} is not an integer")
     if not 1 <= max_challengers <= _MOST_CHALLENGERS:
-        problem = f"{max_challengers} is not within 1..{_MOST_CHALLENGERS}"
+        problem = f"{shown(max_challengers)} is not within 1..{_MOST_CHALLENGERS}"
         raise InvalidSetting("max_challengers", problem)
-    if not 0 < timeout < float("inf"):
-        raise InvalidSetting("timeout", f"{timeout!r} is no number of seconds above 0")
+    _check_timeout(timeout)
     parsed_actor = Actor(parse_identifier("actor", actor))
     patience = patience or Patience(timeout)
     store = open_store(url, patience=patience, migrate=migrate)
@@ -130,12 +133,12 @@ class Allocations:
     def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
         """Every decision behind a position, *in commit order*, up to the end of the log."""
         self._check_usable()
-        return self._store.decisions.scan(after)
+        return self._store.decisions.scan(_position(after))
 
     def runs(self, *, after: int = 0) -> Iterator[Recorded[RunSpawned]]:
         """Every run behind a position of the run log, *in commit order*, up to its end."""
         self._check_usable()
-        return self._store.runs.scan(after)
+        return self._store.runs.scan(_position(after))
 
     def position(self) -> int:
         """The last position of the decision log; 0 when nothing was ever decided."""
@@ -169,3 +172,17 @@ class Allocations:
             )
         if self._closed:
             raise StoreUnavailable(f"this connection to {self.store} was closed", retryable=False)
+
+
+def _check_timeout(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidSetting("timeout", f"{shown(value)} is no number of seconds")
+    if not _SHORTEST_TIMEOUT <= value <= _LONGEST_TIMEOUT:
+        problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{_LONGEST_TIMEOUT} seconds"
+        raise InvalidSetting("timeout", problem)
+
+
+def _position(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_POSITION:
+        raise InvalidSetting("after", f"{shown(value)} is no position; give an integer from 0 up")
+    return value

@@ -36,9 +36,7 @@ class InvalidIdentifier(AllocationError):
         self.kind = kind
         self.value = value
         self.problem = problem
-        shown = ascii(value)
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-        super().__init__(f"{shown} can't be a {kind}: {problem}")
+        super().__init__(f"{shown(value)} can't be a {kind}: {problem}")
 
 
 class InvalidSetting(AllocationError):
@@ -321,6 +319,16 @@ class OutcomeUnknown(AllocationError):
             f"{what} on {key} may or may not have been recorded ({problem}); "
             f"asking again with the same {what} settles it"
         )
+
+
+def shown(value: object) -> str:
+    """Whatever a caller gave, for a message: printable ASCII of at most 80 characters."""
+    try:
+        text = ascii(value)
+    except ValueError:
+        # Python prints no integer of more than 4,300 digits.
+        text = f"a huge {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def describe(event: "DecisionEvent") -> str:

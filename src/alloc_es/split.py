@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Self
 
-from alloc_es.errors import InvalidSplit
+from alloc_es.errors import InvalidSplit, shown
 from alloc_es.identity import Version
 
 BUCKETS = 10_000
@@ -28,16 +28,17 @@ class Share(int):
     """A share of the traffic in whole basis points, 0..10,000, that is also an `int`."""
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: object) -> Self:
         """Read a share as people write it: `"5%"`, `"0.25%"`, `"500bp"`.
 
         Refused with `InvalidSplit`: a bare number (5 % or 5 basis points?), anything not
         finite or not within 0..100 %, and anything finer than one basis point.
         """
-        match = _SHARE.fullmatch(text)
+        match = _SHARE.fullmatch(text) if isinstance(text, str) else None
         if match is None:
+            written = repr(text) if isinstance(text, str) else shown(text)
             raise InvalidSplit(
-                f"{text!r} is not a share", "write it with its unit: 5%, 0.25% or 500bp"
+                f"{written} is not a share", "write it with its unit: 5%, 0.25% or 500bp"
             )
         bps = Decimal(match["number"]) * (100 if match["unit"] == "%" else 1)
         if bps != bps.to_integral_value():
@@ -60,12 +61,13 @@ def parse_share_bps(value: object) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidSplit(
-            f"a share of {value!r} is a {type(value).__name__}",
+            f"a share of {shown(value)} is a {type(value).__name__}",
             "give an integer of basis points (5 % is 500), or Share.parse('5%')",
         )
     if not 0 <= value <= BUCKETS:
         raise InvalidSplit(
-            f"a share of {value} basis points is outside 0..{BUCKETS}", "5 % is 500 basis points"
+            f"a share of {shown(value)} basis points is outside 0..{BUCKETS}",
+            "5 % is 500 basis points",
         )
     return int(value)
 

@@ -18,7 +18,7 @@ from alloc_es.commands import (
     Start,
 )
 from alloc_es.committing import Committed, Committer, Order
-from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow
+from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow, shown
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -184,13 +184,11 @@ class Workflow:
         fires no trigger. Raises `ChallengersStillLive`, `AlreadyCurrent`,
         `NoEarlierVersion` and `NoSuchChallenger`.
         """
-        if isinstance(drop, str):
-            drop = (drop,)
         generation = _generation("to_generation", to_generation)
         command = RollBack(
             to_generation=generation,
             target=self._current_at(generation),
-            drop=tuple(_version(version) for version in drop),
+            drop=_versions(drop),
         )
         return self._send(command, expected_generation, command_id, reason, actor)
 
@@ -283,10 +281,18 @@ def _version(value: object) -> Version:
     return Version(parse_identifier("version", value))
 
 
+def _versions(value: object) -> tuple[Version, ...]:
+    if isinstance(value, str):
+        return (_version(value),)
+    if not isinstance(value, Iterable):
+        raise InvalidSetting("drop", f"{shown(value)} names no versions; give a list of them")
+    return tuple(_version(version) for version in value)
+
+
 def _shares(value: object) -> tuple[tuple[Version, int], ...]:
     if not isinstance(value, Mapping) or not value:
         raise InvalidSplit(
-            f"{value!r} sets no share", "give a mapping from challengers to basis points"
+            f"{shown(value)} sets no share", "give a mapping from challengers to basis points"
         )
     return tuple((_version(version), parse_share_bps(bps)) for version, bps in value.items())
 
@@ -295,5 +301,5 @@ def _generation(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_GENERATION:
-        raise InvalidSetting(name, f"{value!r} is no generation; give an integer from 0 up")
+        raise InvalidSetting(name, f"{shown(value)} is no generation; give an integer from 0 up")
     return value

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
-from alloc_es.errors import InvalidSetting
+from alloc_es.errors import InvalidSetting, shown
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.store.log import EventLog, Recorded, StoreFactory
 
@@ -57,6 +57,8 @@ def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
 
 
 def _factory(url: str, patience: Patience) -> StoreFactory:
+    if not _is_text(url):
+        raise InvalidSetting("store", f"{shown(url)} is no URL; {_FORMS}")
     match url.partition(":"):
         case ("memory", ":", "" | "//"):
             from alloc_es.store import memory
@@ -110,6 +112,16 @@ def _refuse_unsafe_option() -> None:
         if name.endswith(_UNSAFE) and value.strip().lower() not in _OFF:
             problem = f"{value!r} lets readers of the log miss events for ever; unset it"
             raise InvalidSetting(name, problem)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a string that UTF-8 can write and C can read."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _without_password(url: str) -> str:
