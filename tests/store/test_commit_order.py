@@ -17,7 +17,7 @@ from alloc_es import (
 from alloc_es.codec import encode
 from alloc_es.events import Event
 from tests.support.overlap import in_threads
-from tests.support.raw import DECISIONS, RUNS, raw, wait_until_one_waits
+from tests.support.raw import DECISIONS, RUNS, raw, until_one_waits
 
 Row = tuple[str, int, str, bytes]
 
@@ -114,7 +114,7 @@ def beside_a_late_commit(url: str, table: str, late: Row, write: Callable[[], ob
         writer.insert(table, late)
 
         def commit_late() -> None:
-            wait_until_one_waits(observer, table)
+            until_one_waits(observer, table)
             assert observer.rows(table) == before
             writer.execute("COMMIT")
 

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,10 +92,15 @@ def waiting(observer: Raw, table: str) -> int:
     return int(count)
 
 
-def wait_until_one_waits(observer: Raw, table: str) -> None:
-    """Ask the server until a backend waits for a log's lock; each question is a round trip.
+def until(holds: Callable[[], object], what: str) -> None:
+    """Ask the database until something holds; each question is a round trip.
 
-    Fails when none does in `_QUESTIONS` of them, which take seconds.
+    Fails, naming `what` never held, after `_QUESTIONS` of them, which take seconds.
     """
-    if not any(waiting(observer, table) for _ in range(_QUESTIONS)):
-        raise AssertionError(f"nobody waits to append to {table}")
+    if not any(holds() for _ in range(_QUESTIONS)):
+        raise AssertionError(f"it never held that {what}")
+
+
+def until_one_waits(observer: Raw, table: str) -> None:
+    """Ask until a backend waits for the lock that orders a log's commits."""
+    until(lambda: waiting(observer, table), f"somebody waits to append to {table}")
