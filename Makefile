@@ -1,0 +1,58 @@
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+USER_STAMP := $(VENV)/.installed-user
+DEV_STAMP := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format bench detach clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 16
+
+install: $(DEV_STAMP) ## make the virtual environment and install everything for development
+
+demo: $(USER_STAMP) ## install what a user needs and run the demonstration
+	@$(BIN)/alloc-es demo
+
+test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included
+	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest
+
+lint: $(DEV_STAMP) ## check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV_STAMP) ## format the code and apply the safe fixes
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(DEV_STAMP) ## measure this machine
+	@$(BIN)/python -m tests.bench
+
+detach: $(DEV_STAMP) ## break the code on purpose and see that a test turns red each time
+	@$(BIN)/python -m tests.detach
+
+clean: ## remove the virtual environment, caches and builds
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src projections tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "alloc-es needs Python 3.11 or newer, and '$(PYTHON)' is not: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(USER_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing alloc-es for use"
+	@$(PIP) -e '.[postgres]'
+	@touch $@
+
+# The development install holds the user's, so it stamps both.
+$(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing alloc-es for development"
+	@$(PIP) -e '.[dev]'
+	@touch $(USER_STAMP) $@

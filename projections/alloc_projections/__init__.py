@@ -1,0 +1,1 @@
+"""The read models that ship with alloc-es, one file each."""

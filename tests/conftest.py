@@ -1,0 +1,142 @@
+"""Stores to test on, and the tally of which of them a run has exercised."""
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import settings
+from psycopg import sql
+
+from tests.support.postgres import ExistingServer, PostgresServer, server_for_tests, with_schema
+
+REQUIRE_POSTGRES = "ALLOC_ES_REQUIRE_POSTGRES"
+
+MEMORY = pytest.param("memory", marks=pytest.mark.memory, id="memory")
+SQLITE = pytest.param("sqlite", marks=pytest.mark.sqlite, id="sqlite")
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql, id="postgresql")
+
+STORES = ("memory", "sqlite", "postgresql")
+STORE_OF_FIXTURE = {"sqlite_url": "sqlite", "postgres_url": "postgresql"}
+
+# Hypothesis itself loads "ci" where it recognises one; a run there and here must be the same.
+for profile in ("default", "ci"):
+    settings.register_profile(profile, deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer | ExistingServer]:
+    """The PostgreSQL server that all tests of a run share; a test that stops one makes its own."""
+    with server_for_tests() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer | ExistingServer) -> Iterator[str]:
+    """A store URL on PostgreSQL with a schema that no other test uses."""
+    schema = f"t_{uuid.uuid4().hex}"
+    yield with_schema(postgres_server.url, schema)
+    _drop_schema(postgres_server.url, schema)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A store URL of a SQLite file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'alloc.db'}"
+
+
+@pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store, once for each kind of store."""
+    return _store_url(request)
+
+
+@pytest.fixture(params=[SQLITE, POSTGRESQL])
+def durable_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store that outlives a process, once for each kind of store."""
+    return _store_url(request)
+
+
+def _store_url(request: pytest.FixtureRequest) -> str:
+    match request.param:
+        case "memory":
+            return "memory:"
+        case "sqlite":
+            return str(request.getfixturevalue("sqlite_url"))
+        case "postgresql":
+            return str(request.getfixturevalue("postgres_url"))
+        case other:
+            raise AssertionError(f"no store is called {other!r}")
+
+
+def _drop_schema(url: str, schema: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        # A test that left a transaction open fails here and now instead of hanging.
+        connection.execute("SET lock_timeout = '10s'")
+        statement = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema))
+        connection.execute("SET client_min_messages = 'warning'")
+        connection.execute(statement)
+
+
+class StoreTally:
+    """Counts the outcomes of tests per store and refuses a full run without PostgreSQL."""
+
+    def __init__(self) -> None:
+        self.passed: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        stores = [str(value) for name, value in report.user_properties if name == "store"]
+        if report.skipped:
+            self.skipped.update(stores)
+        elif report.when == "call" and report.passed:
+            self.passed.update(stores)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.complaint(session.config):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        counts = ", ".join(f"{store} {self.passed[store]}" for store in STORES)
+        terminalreporter.write_line(f"stores exercised: {counts}")
+        if complaint := self.complaint(terminalreporter.config):
+            terminalreporter.write_line(complaint, red=True)
+
+    def complaint(self, config: pytest.Config) -> str:
+        """What is wrong with a full run that had to exercise PostgreSQL, or nothing."""
+        if os.environ.get(REQUIRE_POSTGRES) != "1" or not _is_full_run(config):
+            return ""
+        if skipped := self.skipped["postgresql"]:
+            return f"{REQUIRE_POSTGRES}=1, but {skipped} PostgreSQL tests were skipped"
+        if not self.passed["postgresql"]:
+            return f"{REQUIRE_POSTGRES}=1, but no PostgreSQL test passed"
+        return ""
+
+
+def _is_full_run(config: pytest.Config) -> bool:
+    narrowing = ("collectonly", "deselect", "ignore", "ignore_glob", "keyword", "lf", "markexpr")
+    narrowed = any(config.getoption(name) for name in narrowing)
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not narrowed
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(StoreTally(), "store-tally")
+
+
+# First, so that `-m postgresql` sees the markers.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        _mark_by_fixture(item)
+        marks = {mark.name for mark in item.iter_markers()}
+        item.user_properties.extend(("store", store) for store in STORES if store in marks)
+
+
+def _mark_by_fixture(item: pytest.Item) -> None:
+    for fixture, store in STORE_OF_FIXTURE.items():
+        if isinstance(item, pytest.Function) and fixture in item.fixturenames:
+            item.add_marker(store)
