@@ -194,10 +194,14 @@ class Workflow:
 
     def allocation(self) -> Allocation:
         """The newest allocation, read from the store. Raises `UnknownWorkflow`."""
+        return self.newest().event.allocation
+
+    def newest(self) -> Recorded[DecisionEvent]:
+        """The newest decision, with its position. Raises `UnknownWorkflow`."""
         newest = self._read(lambda log: log.newest(self.key.stream))
         if newest is None:
             raise UnknownWorkflow(self.key)
-        return newest.event.allocation
+        return newest
 
     def history(self) -> list[Recorded[DecisionEvent]]:
         """Every decision, oldest first, with position and generation.

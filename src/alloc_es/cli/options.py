@@ -1,0 +1,127 @@
+"""The arguments and options that commands share."""
+
+import getpass
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from alloc_es.app import DEFAULT_STORE, Allocations, connect
+from alloc_es.errors import InvalidSplit
+from alloc_es.split import Share
+
+Tenant = Annotated[
+    str, typer.Argument(metavar="TENANT", help="The tenant's id.", show_default=False)
+]
+WorkflowId = Annotated[
+    str, typer.Argument(metavar="WORKFLOW", help="The workflow's id.", show_default=False)
+]
+VersionId = Annotated[
+    str, typer.Argument(metavar="VERSION", help="A workflow version.", show_default=False)
+]
+
+StoreUrl = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar="ALLOC_ES_STORE",
+        help="sqlite:///path or postgresql://host/database[?schema=name].",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MaxChallengers = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        envvar="ALLOC_ES_MAX_CHALLENGERS",
+        help="How many challengers may be live; above 1 is tournament mode.",
+    ),
+]
+Expected = Annotated[
+    int | None,
+    typer.Option(
+        "--expected-generation",
+        metavar="N",
+        help="Refuse the command unless this is the newest generation.",
+        show_default=False,
+    ),
+]
+CommandId = Annotated[
+    str | None,
+    typer.Option(
+        "--command-id",
+        metavar="ID",
+        help="The same id again returns the first outcome and changes nothing.",
+        show_default=False,
+    ),
+]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for the record.", show_default=False)
+]
+Actor = Annotated[
+    str | None,
+    typer.Option(
+        "--actor",
+        metavar="NAME",
+        envvar="ALLOC_ES_ACTOR",
+        help="Who, for the record.",
+        show_default="your user name",
+    ),
+]
+
+STORE = DEFAULT_STORE
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What a command that decides is sent with."""
+
+    expected_generation: int | None
+    command_id: str | None
+    reason: str
+    actor: str | None
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keywords that every deciding method of `Workflow` takes."""
+        return {
+            "expected_generation": self.expected_generation,
+            "command_id": self.command_id,
+            "reason": self.reason,
+            "actor": self.actor or user_name(),
+        }
+
+
+def opened(store: str, *, migrate: bool = False, max_challengers: int = 1) -> Allocations:
+    """A connection for one command. A mistyped store is reported, never created."""
+    return connect(store, actor=user_name(), migrate=migrate, max_challengers=max_challengers)
+
+
+def user_name() -> str:
+    """The name of the user who runs the command, `operator` where the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "operator"
+
+
+def parse_share(text: str) -> Share:
+    """A share given on the command line; usage error when it is none."""
+    try:
+        return Share.parse(text)
+    except InvalidSplit as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def parse_shares(texts: list[str]) -> dict[str, int]:
+    """`VERSION=SHARE` arguments as a mapping; usage error for anything else."""
+    shares: dict[str, int] = {}
+    for text in texts:
+        version, separator, share = text.rpartition("=")
+        if not separator or not version:
+            raise typer.BadParameter(f"{text!r} is not VERSION=SHARE, for example v2=10%")
+        if version in shares:
+            raise typer.BadParameter(f"{version!r} is given two shares")
+        shares[version] = parse_share(share)
+    return shares

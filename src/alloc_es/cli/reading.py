@@ -1,0 +1,118 @@
+"""The commands that look, and the one that spawns a run."""
+
+from typing import Annotated
+
+import typer
+
+from alloc_es.cli.drawing import allocation_table, history_table, split_drawing
+from alloc_es.cli.options import (
+    STORE,
+    Actor,
+    AsJson,
+    StoreUrl,
+    Tenant,
+    WorkflowId,
+    opened,
+    user_name,
+)
+from alloc_es.cli.output import (
+    allocation_document,
+    event_document,
+    print_document,
+    print_rich,
+    routing_document,
+    say,
+)
+
+
+def show(
+    tenant: Tenant, workflow: WorkflowId, store: StoreUrl = STORE, as_json: AsJson = False
+) -> None:
+    """Show who serves a workflow now, and draw the split."""
+    with opened(store) as allocations:
+        newest = allocations.workflow(tenant, workflow).newest()
+    if as_json:
+        print_document(allocation_document(newest.event.allocation))
+    else:
+        print_rich(split_drawing(newest))
+
+
+def list_(
+    tenant: Annotated[
+        str | None,
+        typer.Argument(metavar="TENANT", help="Only this tenant's workflows.", show_default="all"),
+    ] = None,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """List every workflow with its current version, challengers and split."""
+    with opened(store) as allocations:
+        found = allocations.list(tenant)
+    if as_json:
+        print_document([allocation_document(allocation) for allocation in found])
+    elif found:
+        print_rich(allocation_table(found))
+    else:
+        say("no workflow was started yet")
+
+
+def history(
+    tenant: Tenant, workflow: WorkflowId, store: StoreUrl = STORE, as_json: AsJson = False
+) -> None:
+    """List every decision on a workflow, oldest first."""
+    with opened(store) as allocations:
+        entries = allocations.workflow(tenant, workflow).history()
+    if as_json:
+        print_document([event_document(entry) for entry in entries])
+    else:
+        print_rich(history_table(entries))
+
+
+def spawn(
+    tenant: Tenant,
+    workflow: WorkflowId,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help="What sticks to an arm.", show_default="the run itself"),
+    ] = None,
+    actor: Actor = None,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Route a run by the split and record which version it got."""
+    with opened(store) as allocations:
+        target = allocations.workflow(tenant, workflow)
+        run = target.spawn_run(run_id, unit=unit, actor=actor or user_name())
+    if as_json:
+        print_document({**run.model_dump(mode="json"), "replayed": run.replayed})
+    else:
+        before = " (recorded before)" if run.replayed else ""
+        say(
+            f"run {run.run_id} got {run.version}, the {run.arm}{before}: bucket {run.bucket} "
+            f"at generation {run.generation}"
+        )
+
+
+def peek(
+    tenant: Tenant,
+    workflow: WorkflowId,
+    unit: Annotated[
+        str, typer.Argument(metavar="UNIT", help="What would be routed.", show_default=False)
+    ],
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Say where a unit would go now, recording nothing."""
+    with opened(store) as allocations:
+        routing = allocations.workflow(tenant, workflow).peek(unit)
+    if as_json:
+        print_document(routing_document(routing))
+    else:
+        say(
+            f"unit {routing.unit} would get {routing.version}, the {routing.arm}: "
+            f"bucket {routing.bucket} at generation {routing.generation}"
+        )
+
+
+COMMANDS = (show, list_, history, spawn, peek)
