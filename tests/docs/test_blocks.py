@@ -21,7 +21,8 @@ from tests.docs.pythonblocks import matches, run_python
 RUNNABLE = {"python", "console", "sql"}
 NOT_RUN = {"text", "json", "mermaid"}
 DATABASE = "alloc.db"
-POSTGRES_URL = re.compile(r"postgresql://[^\s\"'`]+")
+POSTGRES_URL = re.compile(r"(?P<driver>psycopg\.connect\([\"'])?(?P<url>postgresql://[^\s\"'`]+)")
+POSTGRES_TABLE = re.compile(r"\balloc_es(?=\.(?:decision|run)_events)")
 SECONDS = 60
 
 
@@ -131,16 +132,21 @@ class Reader:
         with psycopg.connect(server_of(self._postgres_url), autocommit=True) as connection:
             for statement, shown in _statements(block.text):
                 own = re.sub(r"\balloc_es\b", schema, statement)
-                own = re.sub(r"\bscheduler\b", self._role, own)
+                own = re.sub(r"\balloc_app\b", self._role, own)
                 cursor = connection.execute(own)  # type: ignore[call-overload]
                 _compare(block, shown, cursor.fetchall() if cursor.description else [])
 
     def _with_own_server(self, text: str) -> str:
+        """The text with this test's server, schema and role in place of the document's."""
+        if self._postgres_url is None:
+            return text
+        url = self._postgres_url
+        text = POSTGRES_TABLE.sub(schema_of(url), text)
+
         def own(match: re.Match[str]) -> str:
-            assert self._postgres_url is not None
-            user = urlsplit(match[0]).username
-            login = f"&user={self._role}" if user == "scheduler" else ""
-            return self._postgres_url + login
+            login = f"&user={self._role}" if urlsplit(match["url"]).username == "alloc_app" else ""
+            driver = match["driver"]
+            return f"{driver}{server_of(url)}{login}" if driver else f"{url}{login}"
 
         return POSTGRES_URL.sub(own, text)
 
@@ -184,10 +190,14 @@ def _statements(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _compare(block: Block, shown: list[str], rows: list[Any]) -> None:
-    found = [" | ".join("" if value is None else str(value) for value in row) for row in rows]
+    found = [_row(values) for values in rows]
     if shown:
         expected = "\n".join(shown)
         assert matches(expected, "\n".join(found)), f"{block.where}: {expected!r} is {found}"
+
+
+def _row(values: tuple[Any, ...]) -> str:
+    return " | ".join("" if value is None else str(value) for value in values).rstrip()
 
 
 @pytest.mark.parametrize("path", parameters())
