@@ -1,6 +1,7 @@
 """The command line `alloc-es`: from arguments to a command, from an outcome to an exit code."""
 
 import json
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -29,6 +30,9 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
 )
 """Error → exit code. Wrong usage is 2 as well; a demo whose claim did not hold ends with 6."""
 
+# What a shell reports of a program that a closed pipe has killed: 128 and SIGPIPE.
+_BROKEN_PIPE = 141
+
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
     "5 outcome unknown, 6 a check failed."
@@ -36,8 +40,6 @@ _EPILOG = (
 
 app = typer.Typer(
     name="alloc-es",
-    help="Who serves each workflow: one current version, its challengers and the split.",
-    epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -67,9 +69,23 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left. Python flushes once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _BROKEN_PIPE
+    sys.exit(code)
+
+
+def _run() -> int | str | None:
+    try:
         app()
+    except SystemExit as end:
+        return end.code
     except AllocationError as error:
-        sys.exit(_report(error, as_json="--json" in sys.argv))
+        return _report(error, as_json="--json" in sys.argv)
+    return None
 
 
 def exit_code(error: AllocationError) -> int:

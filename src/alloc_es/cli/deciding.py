@@ -22,6 +22,7 @@ from alloc_es.cli.options import (
     parse_shares,
 )
 from alloc_es.cli.output import print_committed, print_document, say
+from alloc_es.identity import WorkflowKey, parse_identifier
 from alloc_es.split import Share
 
 
@@ -47,6 +48,8 @@ def start(
 ) -> None:
     """Give a workflow its first current version; makes the store if there is none."""
     sender = Sender(expected_generation, command_id, reason, actor)
+    WorkflowKey.parse(tenant, workflow)
+    parse_identifier("version", version)
     with opened(store, migrate=True) as allocations:
         target = allocations.workflow(tenant, workflow)
         print_committed(target.start(version, **sender.keywords), as_json=as_json)

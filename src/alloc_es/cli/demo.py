@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 from alloc_es.allocation import Allocation
 from alloc_es.app import Allocations, connect
@@ -101,8 +101,10 @@ def _begin(script: _Script, workflow: Workflow) -> None:
 def _race(script: _Script, url: str, workflow: Workflow, rounds: int) -> None:
     before = workflow.allocation().generation
     script.tell(f"two scheduler processes race for {rounds} rounds ...")
+    key = workflow.key
     try:
-        result = race(url, workflow.key.tenant_id, workflow.key.workflow_id, rounds=rounds)
+        with _progress(script, "racing", rounds) as step:
+            result = race(url, key.tenant_id, key.workflow_id, rounds=rounds, on_round=step)
     except RuntimeError as error:
         script.check(f"both schedulers finish ({error})", holds=False)
         raise
@@ -123,15 +125,11 @@ def _race(script: _Script, url: str, workflow: Workflow, rounds: int) -> None:
 
 
 def _spawn(script: _Script, workflow: Workflow, runs: int) -> None:
-    console = Console(stderr=True)
-    ids = track(
-        _run_ids(workflow, runs),
-        description="spawning runs",
-        console=console,
-        disable=script.quiet or not console.is_terminal,
-        transient=True,
-    )
-    arms = [workflow.spawn_run(run_id).arm for run_id in ids]
+    with _progress(script, "spawning runs", runs) as step:
+        arms = []
+        for run_id in _run_ids(workflow, runs):
+            arms.append(workflow.spawn_run(run_id).arm)
+            step(len(arms))
     observed = arms.count("challenger") / runs
     share = workflow.allocation().challenger_arms[0].share_bps
     wanted = share / BUCKETS
@@ -212,6 +210,16 @@ def _names_of(allocation: Allocation) -> tuple[str, str]:
 
 def _names(refused: ChallengerAlreadyLive | None, incumbent: str) -> bool:
     return refused is not None and refused.incumbent == incumbent
+
+
+@contextmanager
+def _progress(script: _Script, doing: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many of `total` are done, on a terminal."""
+    console = Console(stderr=True)
+    hidden = script.quiet or not console.is_terminal
+    with Progress(console=console, disable=hidden, transient=True) as progress:
+        task = progress.add_task(doing, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 import multiprocessing
 import queue
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -106,12 +108,26 @@ def race(
         )
         for index in range(len(schedulers))
     ]
-    for each in runners:
-        each.start()
+    with _interrupts_kept_from_children():
+        for each in runners:
+            each.start()
     attempts = _collect(outbox, rounds, len(schedulers), on_round)
     for each in runners:
         each.join(_PATIENCE_SECONDS)
     return Race(tuple(sorted(attempts, key=lambda a: (a.round, a.scheduler))))
+
+
+@contextmanager
+def _interrupts_kept_from_children() -> Iterator[None]:
+    """Let children inherit a deaf ear for Ctrl-C, which a terminal sends to all of them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _collect(

@@ -1,0 +1,88 @@
+"""Runs `alloc-es` as a person does, with its exit code and both streams."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from alloc_es import cli
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A shell in which one store is chosen."""
+
+    store: str
+
+    def run(self, *arguments: str, **environment: str) -> Done:
+        """Run a command to its end inside this process, which is quick."""
+        out, err = io.StringIO(), io.StringIO()
+        with self._as_command(arguments, environment), redirect_stdout(out), redirect_stderr(err):
+            try:
+                cli.main()
+            except SystemExit as end:
+                code = end.code
+        assert code is None or isinstance(code, int)
+        return Done(code or 0, out.getvalue(), err.getvalue())
+
+    def process(self, *arguments: str, **environment: str) -> Done:
+        """Run a command as a process of its own, which is the real thing."""
+        done = subprocess.run(
+            [sys.executable, "-m", "alloc_es.cli", *arguments],
+            env=self._environment(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def _as_command(
+        self, arguments: tuple[str, ...], environment: dict[str, str]
+    ) -> Iterator[None]:
+        with (
+            mock.patch.object(sys, "argv", ["alloc-es", *arguments]),
+            mock.patch.dict(os.environ, self._environment(environment), clear=True),
+        ):
+            yield
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        others = {k: v for k, v in os.environ.items() if not k.startswith("ALLOC_ES_")}
+        return {**others, "ALLOC_ES_STORE": self.store, "ALLOC_ES_ACTOR": "operator", **more}
+
+    def ok(self, *arguments: str) -> str:
+        """What a command prints that must succeed and say nothing on stderr."""
+        done = self.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON document that a command prints that must succeed."""
+        return json.loads(self.ok(*arguments, "--json"))
+
+    def fails(self, code: int, *arguments: str) -> str:
+        """The one line on stderr of a command that must fail with a code."""
+        done = self.run(*arguments)
+        assert done.returncode == code, done
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        if code != 2 or done.stderr.startswith("alloc-es: "):
+            assert done.stderr.startswith("alloc-es: ")
+            assert done.stderr.count("\n") == 1
+        return done.stderr

@@ -1,0 +1,138 @@
+"""The exit codes, each by what really causes it."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from alloc_es import cli, errors
+from alloc_es.errors import AllocationError, AnswerLost
+from alloc_es.store.log import EventLog
+from tests.cli.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(sqlite_url: str) -> Terminal:
+    started = Terminal(sqlite_url)
+    started.ok("start", "acme", "triage", "v1")
+    return started
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["start", "acme", "triage", "v1"],
+        ["register", "acme", "triage", "v1"],
+        ["register", "acme", "triage", "v2", "--share", "100%"],
+        ["commit", "acme", "triage", "v9=5%"],
+        ["promote", "acme", "triage", "v9"],
+        ["reject", "acme", "triage", "v9"],
+        ["rollback", "acme", "triage"],
+        ["rollback", "acme", "triage", "--to-generation", "99999999999999"],
+        ["show", "acme", "other"],
+        ["history", "acme", "other"],
+        ["peek", "acme", "other", "u"],
+        ["spawn", "acme", "other", "r"],
+    ],
+)
+def test_1_is_refused_by_the_rules(terminal: Terminal, command: list[str]) -> None:
+    terminal.fails(1, *command)
+    assert len(terminal.json("history", "acme", "triage")) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["no-such-command"],
+        ["show", "acme"],
+        ["list", "a", "b"],
+        ["commit", "acme", "triage", "v2"],
+        ["commit", "acme", "triage", "=5%"],
+        ["commit", "acme", "triage", "v2=5"],
+        ["commit", "acme", "triage", "v2=5%", "v2=6%"],
+        ["register", "acme", "triage", "v2", "--share", "0.05"],
+        ["register", "acme", "triage", "v2", "--share", "nan%"],
+        ["register", "acme", "triage", "v2", "--max-challengers", "0"],
+        ["register", "acme", "triage", " v2"],
+        ["register", "acme", "triage", "cafe\u0301"],
+        ["promote", "acme", "triage", "v2", "--expected-generation", "-1"],
+        ["rollback", "acme", "triage", "--to-generation", "x"],
+        ["peek", "acme", "triage", "u" * 201],
+        ["list", "--store", "mysql://host/db"],
+        ["list", "--store", "sqlite:///"],
+        ["list", "--store", "postgresql://localhost/db?no_such_option=1"],
+        ["demo", "--rounds", "0"],
+        ["demo", "--store", "memory:"],
+    ],
+)
+def test_2_is_usage(terminal: Terminal, command: list[str]) -> None:
+    done = terminal.run(*command)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert done.stderr or "Usage" in done.stdout
+
+
+def test_3_is_a_conflict_that_names_the_winner(terminal: Terminal) -> None:
+    said = terminal.fails(3, "register", "acme", "triage", "v2", "--expected-generation", "0")
+    assert "is at generation 1, not 0" in said
+    assert "by operator" in said
+    assert "would still be legal" in said
+
+
+def test_4_is_a_store_that_can_not_be_used(terminal: Terminal, tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage.db"
+    garbage.write_text("this is no database")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        dead = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/none"
+        assert "refused" in terminal.fails(4, "list", "--store", dead)
+    assert "not a database" in terminal.fails(4, "list", "--store", f"sqlite:///{garbage}")
+    assert "no directory" in terminal.fails(4, "init", "--store", f"sqlite:///{tmp_path}/a/b.db")
+    terminal.fails(4, "list", "--store", f"sqlite:///{tmp_path}")
+
+
+def test_a_password_is_not_shown(terminal: Terminal) -> None:
+    said = terminal.fails(4, "list", "--store", "postgresql://me:hush@127.0.0.1:1/db")
+    assert "hush" not in said
+
+
+def test_5_is_an_unknown_outcome_with_the_id_to_ask_again(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an answer that was lost is reported as a store that is unavailable."""
+
+    def lose(*_: object) -> int:
+        raise AnswerLost("the server hung up", retryable=False)
+
+    monkeypatch.setattr(EventLog, "append", lose)
+    command = ["register", "acme", "triage", "v2", "--command-id", "c-7"]
+    assert "command id c-7" in terminal.fails(5, *command)
+
+
+def test_a_process_ends_with_the_same_codes(terminal: Terminal) -> None:
+    """Red when `main` swallows a code, or lets a traceback through."""
+    codes = {
+        0: ["show", "acme", "triage"],
+        1: ["promote", "acme", "triage", "v9"],
+        2: ["promote", "acme", "triage", ""],
+        3: ["promote", "acme", "triage", "v9", "--expected-generation", "7"],
+        4: ["list", "--store", "sqlite:////no/such/directory/alloc.db"],
+    }
+    for code, command in codes.items():
+        done = terminal.process(*command)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+        assert done.stderr.count("\n") == (0 if code == 0 else 1)
+
+
+def test_every_error_has_an_exit_code() -> None:
+    """Red when a class of errors is left out of the table."""
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type)
+        and issubclass(kind, AllocationError)
+        and kind is not AllocationError
+    ]
+    assert len(kinds) > 15
+    for kind in kinds:
+        assert cli.exit_code(kind.__new__(kind)) in range(1, 6)
