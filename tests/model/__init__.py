@@ -1,0 +1,1 @@
+"""The stores beside each other, driven by the same random commands."""
