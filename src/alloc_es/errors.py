@@ -348,7 +348,7 @@ def describe(event: "DecisionEvent") -> str:
         case "rollback":
             return f"rolled back to {version}"
         case _:
-            shares = ", ".join(f"{v} {bps} bp" for v, bps in event.allocation.split.items())
+            shares = ", ".join(f"{v} {bps / 100:g}%" for v, bps in event.allocation.split.items())
             return f"split {shares}"
 
 
