@@ -1,0 +1,107 @@
+"""`make detach`: make each change in a scratch copy and demand that its tests turn red."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+
+from tests.detach.changes import ROOT, Change, changes
+from tests.detach.tree import Tree
+from tests.support.postgres import EXISTING_SERVER, server_for_tests
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a change: its problem, or None when every named test turned red."""
+
+    change: str
+    problem: str | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the changes and print a verdict on each; 0 when all turned their tests red."""
+    options = _options(arguments)
+    chosen = [change for change in changes() if options.only in change.name]
+    if options.list:
+        print("\n".join(f"{change.file}: {change.name}" for change in chosen))
+        return 0
+    with TemporaryDirectory(prefix="alloc-es-detach-") as scratch, server_for_tests() as server:
+        environment = {EXISTING_SERVER: server.url}
+        verdicts = judge(chosen, ROOT, Path(scratch), environment, options.jobs, quiet=options.json)
+    findings = [verdict for verdict in verdicts if verdict.problem]
+    if options.json:
+        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
+    else:
+        print(f"{len(verdicts)} changes, {len(findings)} findings")
+    return 1 if findings or not verdicts else 0
+
+
+def judge(
+    chosen: Sequence[Change],
+    source: Path,
+    scratch: Path,
+    environment: dict[str, str],
+    jobs: int,
+    *,
+    quiet: bool,
+) -> list[Verdict]:
+    """Try changes in copies of `source`; first, their tests must be green without any."""
+    trees: SimpleQueue[Tree] = SimpleQueue()
+    for number in range(jobs):
+        trees.put(Tree(source, scratch / str(number)))
+    named = sorted({test for change in chosen for test in change.tests})
+    tree = trees.get()
+    green = tree.run(named, environment) if named else {}
+    trees.put(tree)
+
+    def verdict(change: Change) -> Verdict:
+        tree = trees.get()
+        try:
+            problem = change.problem(source) or _problem(change, tree, environment, green)
+        finally:
+            trees.put(tree)
+        if not quiet:
+            print(f"{'STAYS GREEN' if problem else 'red'}: {change.name}", flush=True)
+            if problem:
+                print(f"    {problem}", flush=True)
+        return Verdict(change.name, problem)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(verdict, chosen))
+
+
+def _problem(
+    change: Change, tree: Tree, environment: dict[str, str], green: dict[str, set[str]]
+) -> str | None:
+    for test in change.tests:
+        if green.get(_function(test)) != {"passed"}:
+            return f"{test} is not green without the change: {green.get(_function(test))}"
+    with tree.changed(change):
+        outcomes = tree.run(change.tests, environment)
+    for test in change.tests:
+        found = outcomes.get(_function(test), set())
+        if "failed" not in found:
+            return f"{test}: {', '.join(sorted(found)) or 'did not run'}"
+    return None
+
+
+def _function(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.detach", description=__doc__)
+    parser.add_argument("--only", default="", help="changes whose name contains this")
+    parser.add_argument("--list", action="store_true", help="name the changes and do nothing")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
