@@ -83,6 +83,7 @@ class Committer:
 
     def _commit(self, order: Order, deadline: float) -> Committed:
         attempts = 0
+        in_time = True
         while True:
             if attempts or order.sent_before:
                 earlier = self._earlier(order, deadline)
@@ -93,7 +94,7 @@ class Committer:
             found = state.generation if state else 0
             if order.expected is not None and order.expected != found:
                 raise self._conflict(order, newest, order.expected, attempts, deadline)
-            if attempts and not self._may_try_again(attempts, deadline):
+            if attempts == MAX_ATTEMPTS or not in_time:
                 raise self._conflict(order, newest, found, attempts, deadline)
             attempts += 1
             event = decide(order.key, state, order.command, order.envelope)
@@ -103,9 +104,9 @@ class Committer:
             held = append(self._log, event, self._patience, deadline)
             if held and held.event == event:
                 return Committed(event.generation, event.allocation, event, attempts, False)
-
-    def _may_try_again(self, attempts: int, deadline: float) -> bool:
-        return attempts < MAX_ATTEMPTS and self._patience.pause(attempts, deadline)
+            # Before the newest state is read, which grows old during a wait. Who expects a
+            # generation has lost it and is told at once.
+            in_time = order.expected is not None or self._patience.pause(attempts, deadline)
 
     def _newest(self, key: WorkflowKey, deadline: float) -> Recorded[DecisionEvent] | None:
         return self._patience.insist(lambda: self._log.newest(key.stream), deadline)

@@ -10,6 +10,7 @@ from alloc_es import (
     OutcomeUnknown,
     StoreUnavailable,
 )
+from alloc_es.clock import Patience
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
 from tests.support.proxy import Proxy
 
@@ -49,6 +50,29 @@ def test_a_generation_that_another_one_took_is_never_claimed_and_the_command_dec
     assert (committed.generation, committed.attempts) == (4, 2)
     theirs, ours = history(witness)[2:]
     assert (theirs.actor, ours) == ("witness", committed.event)
+
+
+def test_a_command_that_lost_decides_on_what_is_newest_after_its_wait(
+    proxy: Proxy, proxied_url: str, witness: Allocations
+) -> None:
+    """A rival commits while the loser waits for its second try: no third one is needed.
+
+    Red when `_commit` reads the newest state first and waits then: among five rivals a
+    command took up to 79 attempts, and gave up.
+    """
+    rival = given(witness, commit)
+    shares = iter(range(1, 9))
+
+    def rival_commits(_seconds: float = 0) -> None:
+        rival.commit_allocation({"v2": next(shares)})
+
+    proxy.lose("request", meanwhile=rival_commits)
+    patience = Patience(60, sleep=rival_commits)
+    with alloc_es.connect(proxied_url, patience=patience) as client:
+        committed = commit(client.workflow(*KEY))
+
+    # One wait before the lost request is sent again, one before the second decision.
+    assert (committed.attempts, committed.generation) == (2, 6)
 
 
 def test_an_expected_generation_that_another_one_took_is_a_conflict_naming_the_winner(
