@@ -66,6 +66,8 @@ WORKFLOW = {
     "roll_back": "(self, "
     + DECIDING.format("to_generation: int | None = None, drop: Iterable[str] = (), "),
     "allocation": "(self) -> Allocation",
+    "newest": "(self) -> Recorded[AllocationCommitted | ChallengerRegistered"
+    " | ChallengerRejectedWithoutReplacement]",
     "history": "(self) -> list[Recorded[AllocationCommitted | ChallengerRegistered"
     " | ChallengerRejectedWithoutReplacement]]",
     "spawn_run": "(self, run_id: str, *, unit: str | None = None, actor: str | None = None)"

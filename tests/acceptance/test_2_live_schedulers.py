@@ -17,8 +17,8 @@ NAMES = ("scheduler-a", "scheduler-b")
 def test_exactly_one_of_two_live_schedulers_wins_each_round(
     durable_url: str, launch: Launch
 ) -> None:
-    """Red when two can take one generation: let `append` trust an event that it finds at its
-    place, or take the unique key on stream and generation out of the table.
+    """Red when a loser takes the event that it finds at its place for its own, or when the
+    schedulers of `race` run one behind the other.
     """
     prepare(durable_url)
     outcome = race(durable_url, "acme", "triage", rounds=ROUNDS, schedulers=NAMES, launch=launch)

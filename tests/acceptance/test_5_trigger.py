@@ -47,7 +47,7 @@ def triggers(allocations: Allocations) -> list[tuple[str, int]]:
 
 
 def test_a_rejection_without_a_replacement_is_one_trigger(store_url: str) -> None:
-    """Red when `_reject` makes an `AllocationCommitted`, or the same id rejects twice."""
+    """Red when `_reject` makes an `AllocationCommitted`."""
     with connect(store_url) as allocations:
         workflow = challenge(allocations)
         workflow.reject_challenger("v2", command_id="c-1")
@@ -58,7 +58,7 @@ def test_a_rejection_without_a_replacement_is_one_trigger(store_url: str) -> Non
 
 
 def test_every_other_end_of_a_tenure_is_no_trigger(store_url: str) -> None:
-    """Red when a replacement, a promotion or a roll-back is recorded as a rejection."""
+    """Red when `decide` takes a replacement for a rejection."""
     with connect(store_url) as allocations:
         workflow = challenge(allocations)
         workflow.reject_challenger("v2", replacement="v3")

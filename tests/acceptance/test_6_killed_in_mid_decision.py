@@ -20,8 +20,8 @@ IS_THERE = {victims.BEFORE_DECIDING: False, victims.DECIDED: False, victims.COMM
 def test_the_same_command_id_settles_what_a_killed_scheduler_had_begun(
     durable_url: str, point: str
 ) -> None:
-    """Red when an append is more than one transaction, or the first outcome of a command id
-    is not looked for: drop `order.sent_before` from `_commit`.
+    """Red when SQLite commits a row before its transaction ends, or `_commit` does not look
+    for the first outcome of a command id.
     """
     with killed(durable_url, point, victims.decide, DECISIONS) as workflow:
         was_there = is_whole(workflow, point)
@@ -37,7 +37,7 @@ def test_the_same_command_id_settles_what_a_killed_scheduler_had_begun(
 def test_the_next_command_works_beside_what_a_killed_scheduler_had_begun(
     durable_url: str, point: str
 ) -> None:
-    """Red when a decision leaves a lock or a half-written row behind."""
+    """Red when SQLite commits a row before its transaction ends."""
     with killed(durable_url, point, victims.decide, DECISIONS) as workflow:
         if is_whole(workflow, point):
             with pytest.raises(ChallengerAlreadyLive) as refused:

@@ -13,9 +13,7 @@ NAMES = [f"scheduler-{number}" for number in range(8)]
 
 
 def test_16_processes_register_different_challengers_and_one_wins(durable_url: str) -> None:
-    """Red when a command is decided on the state of an earlier attempt, or a place can be
-    taken twice: leave the key on stream and generation out of the table.
-    """
+    """Red when a loser gives up, or takes the event at its place for its own."""
     versions = [f"v{number}" for number in range(2, 18)]
     with connect(durable_url) as allocations:
         workflow = allocations.workflow("acme", "triage")
@@ -27,7 +25,7 @@ def test_16_processes_register_different_challengers_and_one_wins(durable_url: s
 
 
 def test_8_processes_start_on_an_empty_database_10_times(empty_urls: list[str]) -> None:
-    """Red when `_migrate` does not look at the version again once it holds the lock."""
+    """Red on PostgreSQL when `_migrate` takes no lock."""
     outcomes = run_together(crowd.start_on_empty, [(empty_urls, name) for name in NAMES])
     for number, url in enumerate(empty_urls):
         assert sorted(each[number] for each in outcomes) == ["started"] + ["was started"] * 7
@@ -40,7 +38,7 @@ def test_8_processes_start_on_an_empty_database_10_times(empty_urls: list[str]) 
 
 @pytest.mark.sqlite
 def test_8_processes_commit_200_times_each_on_one_sqlite_file(sqlite_url: str) -> None:
-    """Red when a transaction begins deferred, or a loser gives up after a few attempts."""
+    """Red when a loser gives up after a few attempts."""
     commit_together(sqlite_url, commits=200)
 
 

@@ -37,7 +37,7 @@ def decide_everything(workflow: Workflow) -> list[object]:
 
 
 def test_every_kind_of_decision_is_read_back_equal_and_in_order(workflow: Workflow) -> None:
-    """Red when `EventLog.stream` reads newest first, or an encoder drops a field."""
+    """Red when `EventLog.stream` reads newest first."""
     (started,) = [recorded.event for recorded in workflow.history()]
     events = decide_everything(workflow)
     assert [recorded.event for recorded in workflow.history()] == [started, *events]
@@ -52,7 +52,7 @@ def test_generations_are_contiguous_and_the_newest_is_the_allocation(workflow: W
 
 
 def test_a_run_is_read_back_equal(workflow: Workflow, allocations: Allocations) -> None:
-    """Red when `RunSpawned.replayed` is stored with the event."""
+    """Red when `Spawner.find` does not mark what it found as recorded before."""
     workflow.register_challenger("v2")
     spawned = [workflow.spawn_run(f"run-{i}", unit=f"unit-{i}") for i in range(3)]
     assert [recorded.event for recorded in allocations.runs()] == spawned
@@ -60,7 +60,7 @@ def test_a_run_is_read_back_equal(workflow: Workflow, allocations: Allocations) 
 
 
 def test_positions_rise_in_commit_order_across_streams(allocations: Allocations) -> None:
-    """Red when `scan` asks for a page in any other order than that of positions."""
+    """Red when SQLite reads a page in any other order than that of positions."""
     keys = [("acme", "z"), ("acme", "a"), ("beta", "z"), ("acme", "m")]
     workflows = [allocations.workflow(*key) for key in keys]
     events = [workflow.start("v1").event for workflow in workflows]
@@ -84,7 +84,7 @@ def test_runs_and_decisions_have_positions_of_their_own(
 def test_a_scan_goes_on_behind_any_position_and_over_every_page(
     workflow: Workflow, allocations: Allocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when `scan` stops after its first page, or repeats the event it begins behind."""
+    """Red when `scan` stops after its first page."""
     monkeypatch.setattr(log, "PAGE", 3)
     decide_everything(workflow)
     recorded = list(allocations.decisions())
@@ -116,13 +116,13 @@ def test_an_expectation_from_the_future_is_a_conflict_too(workflow: Workflow) ->
 
 
 def test_a_taken_place_is_refused_by_the_log_itself(store_url: str) -> None:
-    """Red when a store's table loses its key on stream and version."""
+    """Red when PostgreSQL's table loses its key on stream and version."""
     with pytest.raises(RecordConflictError):
         append_twice(store_url, version=1, command_id="another")
 
 
 def test_a_taken_command_id_is_refused_by_the_log_itself(store_url: str) -> None:
-    """Red when a store loses its unique index on stream and command id."""
+    """Red when PostgreSQL's index on stream and command id is not unique."""
     with pytest.raises(RecordConflictError):
         append_twice(store_url, version=2, command_id="first")
 
@@ -153,7 +153,7 @@ def started_event() -> AllocationCommitted:
 def test_a_list_holds_the_newest_allocation_of_each_workflow_of_the_tenant_alone(
     allocations: Allocations,
 ) -> None:
-    """Red when a tenant's prefix loses its closing slash, or heads are not the newest."""
+    """Red when a tenant's prefix loses its closing slash."""
     keys = [("acme", "a"), ("acme", "b"), ("acme2", "a"), ("acme/a", "a"), ("ac_e", "a")]
     for key in keys:
         allocations.workflow(*key).start("v1")
@@ -187,7 +187,7 @@ def test_what_was_never_started_is_unknown_and_asking_creates_nothing(
 def test_a_peek_routes_as_a_run_would_and_records_nothing(
     workflow: Workflow, allocations: Allocations
 ) -> None:
-    """Red when `Workflow.peek` records the run, or hashes something else than the unit."""
+    """Red when `Spawner` routes a run by its id instead of its unit."""
     workflow.register_challenger("v2", share_bps=5_000)
     peeked = [workflow.peek(f"unit-{i}") for i in range(20)]
     assert not list(allocations.runs())

@@ -58,7 +58,7 @@ def test_the_same_id_for_another_command_is_refused_naming_what_it_made(
 
 
 def test_the_same_id_is_free_on_another_workflow(allocations: Allocations) -> None:
-    """Red when a command id is looked up, or held unique, without its stream."""
+    """Red when PostgreSQL's index on command ids leaves out the stream."""
     for key in [("acme", "triage"), ("acme", "other"), ("beta", "triage")]:
         assert not allocations.workflow(*key).start("v1", command_id="c-1").replayed
     assert allocations.position() >= 3
@@ -66,7 +66,7 @@ def test_the_same_id_is_free_on_another_workflow(allocations: Allocations) -> No
 
 
 def test_an_id_whose_wish_held_already_can_still_act_later(workflow: Workflow) -> None:
-    """Red when a command that appended nothing uses up its id."""
+    """Red when a split that is the old one makes an event."""
     workflow.register_challenger("v2", share_bps=500)
     nothing = workflow.commit_allocation({"v2": 500}, command_id="c-1")
     assert (nothing.event, nothing.generation, nothing.replayed) == (None, 2, False)
@@ -99,7 +99,7 @@ def test_two_connections_that_race_with_two_ids_make_one_event_and_one_refusal(
 def test_the_loser_of_a_race_with_an_expectation_is_told_the_winner(
     durable_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when a conflict names the newest event's predecessor, or none, as the winner."""
+    """Red when a conflict names the event it was decided on as the winner."""
     outcomes = race_to_register(durable_url, monkeypatch, ("c-1", "c-2"), 1)
     (won,) = [each for each in outcomes if isinstance(each, Committed)]
     (lost,) = [each for each in outcomes if isinstance(each, GenerationConflict)]

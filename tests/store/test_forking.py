@@ -11,7 +11,7 @@ from alloc_es import Allocations, StoreUnavailable, Workflow
 def test_a_child_of_a_fork_is_refused_in_words_and_the_parent_goes_on(
     allocations: Allocations, workflow: Workflow
 ) -> None:
-    """Red when `_check_usable` does not compare processes, or `close` closes for the parent."""
+    """Red when `_check_usable` does not compare processes."""
     report = in_fork(lambda: try_everything(allocations, workflow))
     refusal = (
         f"this connection to {allocations.store} was made by process {os.getpid()}, "

@@ -69,7 +69,7 @@ def test_runs_that_try_to_collide_are_different_runs(allocations: Allocations) -
 
 
 def test_the_longest_ids_work_everywhere_they_can_stand(allocations: Allocations) -> None:
-    """Red on PostgreSQL when an index row outgrows a page: put `reason` into an index."""
+    """Red on PostgreSQL when an index row outgrows a page: put `state` into an index."""
     assert (len(EMOJI), len(EMOJI.encode())) == (200, 800)
     other = EMOJI[::-1]
     workflow = allocations.workflow(EMOJI, EMOJI)
@@ -89,7 +89,7 @@ def test_the_longest_ids_work_everywhere_they_can_stand(allocations: Allocations
 def test_what_can_name_nothing_is_refused_alike_on_every_store(
     workflow: Workflow, allocations: Allocations, kind: str, bad: str
 ) -> None:
-    """Red when a sender hands an id on without `parse_identifier`."""
+    """Red when `parse_identifier` lets a problem pass."""
     before = allocations.position()
     with pytest.raises(InvalidIdentifier) as refused:
         SENDERS[kind](allocations, bad)

@@ -20,7 +20,7 @@ UNSAFE = "POSTGRES_ENABLE_DB_FUNCTIONS"
 
 
 def test_a_store_is_still_there_after_it_was_closed(durable_url: str) -> None:
-    """Red when opening a store makes its tables afresh."""
+    """Red when SQLite's transactions are rolled back."""
     with connect(durable_url) as allocations:
         workflow = allocations.workflow("acme", "triage")
         workflow.start("v1")
@@ -34,7 +34,7 @@ def test_a_store_is_still_there_after_it_was_closed(durable_url: str) -> None:
 
 
 def test_a_store_in_memory_begins_empty_each_time() -> None:
-    """Red when stores in memory share their lists."""
+    """Red when `memory.Factory` hands out a recorder twice."""
     with connect("memory:") as one, connect("memory://") as other:
         one.workflow("acme", "triage").start("v1")
         assert (len(one.list()), other.list()) == (1, [])
@@ -94,28 +94,6 @@ def test_the_librarys_unsafe_option_may_be_off(
     connect(store_url).close()
 
 
-def test_the_rest_of_the_environment_says_nothing(
-    store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red when a log hands the process's environment to the library, as the library does."""
-    settings = {
-        "PERSISTENCE_MODULE": "eventsourcing.popo",
-        "CREATE_TABLE": "yes",
-        "SQLITE_DBNAME": ":memory:",
-        "POSTGRES_DBNAME": "nowhere",
-        "COMPRESSOR_TOPIC": "zlib",
-        "CIPHER_KEY": "x",
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    with connect(store_url) as allocations:
-        allocations.workflow("acme", "triage").start("v1")
-        assert len(allocations.list()) == 1
-    if not store_url.startswith("memory"):
-        with raw(store_url) as database:
-            assert [fields["actor"] for fields in database.fields(DECISIONS)] == ["application"]
-
-
 @pytest.mark.sqlite
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Red when SQLite's NOTADB is not among the errors that waiting can't mend."""
@@ -130,7 +108,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 
 @pytest.mark.sqlite
 def test_a_missing_directory_is_named_and_not_made(tmp_path: Path) -> None:
-    """Red when the directory is made, or SQLite is left to say "unable to open"."""
+    """Red when SQLite is left to say "unable to open"."""
     directory = tmp_path / "missing"
     with pytest.raises(StoreUnavailable) as refused:
         connect(f"sqlite:///{directory / 'alloc.db'}")
@@ -162,7 +140,7 @@ def test_a_directory_is_no_database(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_store_is_refused_at_once(url: str) -> None:
-    """Red when an URL that is not understood falls back to any store."""
+    """Red when anything behind `memory:` is let through."""
     with pytest.raises(InvalidSetting):
         connect(url)
 
@@ -185,7 +163,7 @@ def closed(store_url: str) -> Allocations:
 
 
 def test_a_closed_store_refuses_everything_in_words(closed: Allocations) -> None:
-    """Red when a method of `Allocations` or `Workflow` leaves out `check_usable`."""
+    """Red when `_check_usable` does not ask whether it was closed."""
     workflow = closed.workflow("acme", "triage")
     calls: list[Callable[[], object]] = [
         lambda: workflow.start("v1"),
@@ -199,6 +177,7 @@ def test_a_closed_store_refuses_everything_in_words(closed: Allocations) -> None
         lambda: workflow.find_run("run-1"),
         lambda: workflow.peek("unit"),
         workflow.allocation,
+        workflow.newest,
         workflow.history,
         closed.list,
         closed.position,

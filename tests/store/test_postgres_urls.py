@@ -19,7 +19,7 @@ local all all       scram-sha-256
 
 
 def test_options_of_a_url_reach_the_server(postgres_url: str) -> None:
-    """Red when the options are written with + for a blank, or only some are passed on."""
+    """Red when the options are written with + for a blank."""
     options = "application_name=my%20scheduler&connect_timeout=3&options=-c%20geqo%3Doff"
     with connect(f"{postgres_url}&{options}") as allocations, raw(postgres_url) as observer:
         allocations.workflow("acme", "triage").start("v1")
@@ -28,7 +28,7 @@ def test_options_of_a_url_reach_the_server(postgres_url: str) -> None:
 
 
 def test_a_schema_of_a_url_keeps_stores_apart(postgres_url: str) -> None:
-    """Red when tables are made, or looked for, in the search path's first schema."""
+    """Red when the migration leaves the search path as it is."""
     with connect(postgres_url) as allocations:
         allocations.workflow("acme", "triage").start("v1")
     with raw(postgres_url) as database:
@@ -38,7 +38,7 @@ def test_a_schema_of_a_url_keeps_stores_apart(postgres_url: str) -> None:
 
 
 def test_a_port_where_nobody_listens_is_reported(free_port: int) -> None:
-    """Red when a connection that was refused is retried until the call's deadline."""
+    """Red when a connection that was refused counts as hopeless."""
     with pytest.raises(StoreUnavailable) as refused:
         connect(f"postgresql://ada@127.0.0.1:{free_port}/alloc")
     assert f"PostgreSQL alloc on 127.0.0.1:{free_port}" in str(refused.value)

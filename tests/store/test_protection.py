@@ -122,13 +122,13 @@ def test_a_run_has_one_event(database: Raw) -> None:
 def test_a_position_is_given_by_the_database_alone(
     database: Raw, table: str, position: int
 ) -> None:
-    """Red when SQLite's trigger, or its CHECK, or PostgreSQL's GENERATED ALWAYS, is missing."""
+    """Red when SQLite's trigger or CHECK, or PostgreSQL's GENERATED ALWAYS, is missing."""
     statement = f"INSERT INTO {table} (notification_id, {COLUMNS}) VALUES (?, 'new', 1, 'T', ?)"
     refused(database, statement, position, b'{"command_id":"new"}')
 
 
 def test_bytes_that_are_no_json_are_refused(database: Raw) -> None:
-    """Red when SQLite's CHECK, or PostgreSQL's index on the command id, reads no JSON."""
+    """Red when PostgreSQL's `command_id` reads no JSON."""
     before = database.rows(DECISIONS)
     with pytest.raises((*REFUSED, sqlite3.OperationalError, psycopg.DataError)):
         database.insert(DECISIONS, ("new", 1, "AllocationCommitted", b"no json"))

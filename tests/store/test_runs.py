@@ -21,7 +21,7 @@ def test_a_known_run_id_returns_the_recorded_allotment_marked_as_such(
 
 
 def test_a_run_id_is_unique_in_its_tenant_and_free_in_others(allocations: Allocations) -> None:
-    """Red when a run's stream is named without its tenant, or with its workflow."""
+    """Red when a run's stream is named without its tenant."""
     mine, sibling, other = (
         allocations.workflow(*key) for key in [("acme", "a"), ("acme", "b"), ("beta", "a")]
     )
@@ -46,7 +46,7 @@ def test_a_run_of_another_workflow_is_not_found_but_refused(allocations: Allocat
 
 
 def test_spawning_moves_no_generation(workflow: Workflow, allocations: Allocations) -> None:
-    """Red when runs are recorded on the stream of their workflow."""
+    """Red when both logs of a store get the recorder of one table."""
     before = allocations.position()
     for index in range(5):
         workflow.spawn_run(f"run-{index}")

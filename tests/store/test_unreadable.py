@@ -35,7 +35,7 @@ TAMPERED: dict[str, tuple[Tamper, str]] = {
 
 @pytest.mark.parametrize("how", TAMPERED)
 def test_a_tampered_decision_is_unreadable_and_named(durable_url: str, how: str) -> None:
-    """Red when `codec.decode` guesses a default, or takes an event wherever it lies."""
+    """Red when `codec.decode` takes an event wherever it lies."""
     tamper, problem = TAMPERED[how]
     with connect(durable_url) as allocations, raw(durable_url) as database:
         plant(allocations, database, "ChallengerRegistered", tamper)
@@ -43,7 +43,7 @@ def test_a_tampered_decision_is_unreadable_and_named(durable_url: str, how: str)
 
 
 def test_an_unknown_decision_is_unreadable_and_named(durable_url: str) -> None:
-    """Red when `codec.decode` passes over a name that it does not know."""
+    """Red when `codec.decode` takes a name that it does not know for any it knows."""
     with connect(durable_url) as allocations, raw(durable_url) as database:
         plant(allocations, database, "ChallengerPaused", lambda _: None)
         error = unreadable(allocations)
@@ -52,9 +52,9 @@ def test_an_unknown_decision_is_unreadable_and_named(durable_url: str) -> None:
 
 
 def test_an_unreadable_decision_stops_commands_and_runs(durable_url: str) -> None:
-    """Red when a command on an unreadable state is decided as if on the one before."""
+    """Red when `codec.decode` takes an event wherever it lies."""
     with connect(durable_url) as allocations, raw(durable_url) as database:
-        plant(allocations, database, "ChallengerPaused", lambda _: None)
+        plant(allocations, database, "ChallengerRegistered", TAMPERED["another tenant"][0])
         workflow = allocations.workflow("acme", "triage")
         before = database.rows(DECISIONS)
         for call in (lambda: workflow.promote_challenger("v2"), lambda: workflow.spawn_run("r")):
