@@ -4,7 +4,7 @@ import ast
 import io
 import re
 import tokenize
-from typing import Any
+from typing import Any, TypeGuard
 
 from tests.docs.documents import Block
 
@@ -93,7 +93,7 @@ def _shown(text: str) -> dict[int, str]:
     }
 
 
-def _is_print(value: ast.expr) -> Any:
+def _is_print(value: ast.expr) -> TypeGuard[ast.Call]:
     return (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Name)

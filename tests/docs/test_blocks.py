@@ -79,8 +79,8 @@ class Reader:
         with psycopg.connect(server_of(self._postgres_url), autocommit=True) as connection:
             known = "SELECT 1 FROM pg_roles WHERE rolname = %s"
             if connection.execute(known, [self._role]).fetchone():
-                connection.execute(f"DROP OWNED BY {self._role}")  # type: ignore[call-overload]
-                connection.execute(f"DROP ROLE {self._role}")  # type: ignore[call-overload]
+                connection.execute(f"DROP OWNED BY {self._role}")
+                connection.execute(f"DROP ROLE {self._role}")
 
     def _python(self, block: Block) -> None:
         run_python(block, self._with_own_server(block.text), self._namespace)
@@ -133,7 +133,7 @@ class Reader:
             for statement, shown in _statements(block.text):
                 own = re.sub(r"\balloc_es\b", schema, statement)
                 own = re.sub(r"\balloc_app\b", self._role, own)
-                cursor = connection.execute(own)  # type: ignore[call-overload]
+                cursor = connection.execute(own)
                 _compare(block, shown, cursor.fetchall() if cursor.description else [])
 
     def _with_own_server(self, text: str) -> str:
