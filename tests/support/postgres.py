@@ -34,10 +34,10 @@ _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
     "timezone": "UTC",
-    # What is lost without these is lost when the machine goes down, and then so are the tests.
-    "fsync": "off",
-    "full_page_writes": "off",
 }
+# What is lost with these is lost when the machine goes down, and then so are the tests.
+_HASTY = {"fsync": "off", "full_page_writes": "off"}
+_DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
 # It reads the server's pid from us, a line each time it changes. When the pipe ends, because we
 # closed it or were killed, it ends the server and removes its directory. PR_SET_PDEATHSIG would
@@ -72,10 +72,14 @@ class ExistingServer:
 
 
 class PostgresServer:
-    """A server in a temporary directory of its own, started by `start` or `with`."""
+    """A server in a temporary directory of its own, started by `start` or `with`.
 
-    def __init__(self) -> None:
+    A `durable` one waits for the disk at each commit, as a server in use does.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
         package = _installed_server_package()
+        self._settings = {**_SETTINGS, **(_DURABLE if durable else _HASTY)}
         self._account = _unprivileged_account() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
         self.home = _make_home(self._account)
@@ -114,7 +118,7 @@ class PostgresServer:
         """Start the server, on its first start with a new cluster, and wait until it answers."""
         if not self._data.exists():
             self._initialise()
-        self._process = self._launch(_server_arguments(self._data, self._sockets))
+        self._process = self._launch(self._server_arguments())
         self._tell_watchdog(str(self._process.pid))
         self._wait_until_ready(self._process)
 
@@ -157,6 +161,11 @@ class PostgresServer:
         initdb = self._launch(_initdb_arguments(self._data))
         if initdb.wait() != 0:
             raise RuntimeError(f"initdb failed:\n{self._log_text()}")
+
+    def _server_arguments(self) -> list[str]:
+        settings = {**self._settings, "unix_socket_directories": str(self._sockets)}
+        options = [f"--{name}={text}" for name, text in settings.items()]
+        return ["postgres", "-D", str(self._data), *options]
 
     def _launch(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         program, *rest = arguments
@@ -286,11 +295,6 @@ def _copy_server_package(package: Path, target: Path, account: Account) -> Path:
 def _initdb_arguments(data: Path) -> list[str]:
     options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
     return ["initdb", f"--pgdata={data}", *options]
-
-
-def _server_arguments(data: Path, sockets: Path) -> list[str]:
-    settings = {**_SETTINGS, "unix_socket_directories": str(sockets)}
-    return ["postgres", "-D", str(data), *(f"--{name}={text}" for name, text in settings.items())]
 
 
 def _answers(url: str) -> bool:
