@@ -1,0 +1,1 @@
+"""`make bench`: what the ledger costs, beside a hand-written row and the library's own classes."""
