@@ -54,7 +54,7 @@ class Reader:
         self._role = f"reader_{uuid.uuid4().hex[:12]}"
         self._namespace: dict[str, Any] = {"__name__": "__main__"}
         self._environment = {
-            **{key: value for key, value in os.environ.items() if key != "ALLOC_ES_STORE"},
+            **{key: value for key, value in os.environ.items() if not key.startswith("ALLOC_ES_")},
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "COLUMNS": "100",
             "NO_COLOR": "1",
@@ -207,7 +207,6 @@ def test_a_document_does_what_it_says(
     """Red when an example fails, or gives something else than the document shows."""
     url = request.getfixturevalue("postgres_url") if needs_postgres(path) else None
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ALLOC_ES_STORE", raising=False)
     reader = Reader(url)
     try:
         for block in runnable(path):
