@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import cycle
+from typing import cast
+
+from eventsourcing.domain import DomainEventProtocol
 
 import alloc_es
 from alloc_es.allocation import Allocation
@@ -11,7 +14,7 @@ from alloc_es.commands import Command, CommitAllocation, Envelope, RegisterChall
 from alloc_es.decider import decide
 from alloc_es.events import DecisionEvent
 from alloc_es.identity import Actor, CommandId, Version, WorkflowKey
-from alloc_es.store import open_store
+from alloc_es.store import Store, open_store
 from tests.bench.rivals import ACTOR, CHALLENGER, CURRENT, REASON, TENANT, LostRace, Rival
 
 _PAGE = 500
@@ -25,16 +28,16 @@ class AllocEs(Rival):
     def __init__(self, url: str) -> None:
         self._url = url
         self._allocations = alloc_es.connect(url, actor=ACTOR, timeout=_TIMEOUT)
+        self._filling: Store | None = None
 
     def fill(self, key: str, generations: int) -> None:
         """Append a made-up history, many events to a transaction."""
         events = history(key, generations)
-        store = open_store(self._url, patience=Patience(_TIMEOUT), migrate=False)
-        try:
-            for first in range(0, len(events), _PAGE):
-                store.decisions.save(*events[first : first + _PAGE])  # type: ignore[arg-type]
-        finally:
-            store.close()
+        if self._filling is None:
+            self._filling = open_store(self._url, patience=Patience(_TIMEOUT), migrate=False)
+        for first in range(0, len(events), _PAGE):
+            page = cast(list[DomainEventProtocol[str]], events[first : first + _PAGE])
+            self._filling.decisions.save(*page)
 
     def commit(self, key: str, share_bps: int, expected: int) -> int:
         """`commit_allocation`, which reads the newest event and appends one."""
@@ -66,6 +69,8 @@ class AllocEs(Rival):
 
     def close(self) -> None:
         """Close the store."""
+        if self._filling is not None:
+            self._filling.close()
         self._allocations.close()
 
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -64,7 +63,6 @@ class Library(Rival):
     """The package's application on the package's own recorders and tables."""
 
     def __init__(self, settings: Mapping[str, str], *, snapshots: bool) -> None:
-        # Tables are made at the first opening; many processes that make them at once fail.
         self._application = (Snapshotting if snapshots else Plain)(dict(settings))
 
     def fill(self, key: str, generations: int) -> None:
@@ -144,7 +142,3 @@ def on_sqlite(path: str) -> dict[str, str]:
         "SQLITE_DBNAME": path,
         "SQLITE_LOCK_TIMEOUT": "60",
     }
-
-
-plain = partial(Library, snapshots=False)
-snapshotting = partial(Library, snapshots=True)

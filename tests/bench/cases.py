@@ -1,0 +1,241 @@
+"""What `make bench` measures. A new case is a function here and a line in `cases`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from time import perf_counter
+from uuid import uuid4
+
+from tests.bench.crew import Crew
+from tests.bench.library import SNAPSHOT_EVERY
+from tests.bench.measuring import Case, Contender, Goal, Measure
+from tests.bench.rivals import Opener, Rival
+from tests.bench.stores import Stores
+
+LEDGER = "alloc-es"
+ROW = "hand-written row"
+LIBRARY = "library"
+SNAPSHOTS = f"library, a snapshot every {SNAPSHOT_EVERY}"
+
+MILLISECONDS = "ms"
+COMMITS_PER_SECOND = "commits/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured."""
+
+    repetitions: int
+    calls: int
+    short: int
+    long: int
+    lengths: tuple[int, ...]
+    writers: tuple[int, ...]
+    seconds: float
+
+
+FULL = Scale(
+    repetitions=9,
+    calls=30,
+    short=10,
+    long=1_000,
+    lengths=(10, 100, 1_000, 10_000),
+    writers=(1, 2, 8),
+    seconds=0.8,
+)
+QUICK = Scale(
+    repetitions=2,
+    calls=2,
+    short=4,
+    long=12,
+    lengths=(4, 12),
+    writers=(1, 2),
+    seconds=0.05,
+)
+
+
+def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
+    """All cases, in the order in which they are measured and shown."""
+    return [
+        *(commit(each, scale) for each in stores),
+        *(contended(each, crew, scale, writers) for each in stores for writers in scale.writers),
+        *(newest(each, scale) for each in stores),
+        *(lone_run(each, scale) for each in stores),
+    ]
+
+
+def commit(stores: Stores, scale: Scale) -> Case:
+    """One commit that expects a generation, nobody else writing."""
+    short, long, calls = scale.short, scale.long, scale.calls
+
+    def contender(name: str, opener: Opener, length: int) -> Contender:
+        return Contender(name, partial(_committing, opener, length, calls))
+
+    return Case(
+        f"One commit with an expected generation, {stores.kind}",
+        MILLISECONDS,
+        (
+            contender(f"{LEDGER}, {long:,} events", stores.ledger, long),
+            contender(f"{LEDGER}, {short:,} events", stores.ledger, short),
+            contender(ROW, stores.row, short),
+            contender(f"{LIBRARY}, {short:,} events", stores.library, short),
+            contender(f"{LIBRARY}, {long:,} events", stores.library, long),
+            contender(f"{SNAPSHOTS}, {long:,} events", stores.snapshotting, long),
+        ),
+        note="load, compare, write, durably",
+    )
+
+
+def contended(stores: Stores, crew: Crew, scale: Scale, writers: int) -> Case:
+    """Processes that all commit on one key as fast as they can."""
+
+    def contender(name: str, opener: Opener) -> Contender:
+        return Contender(name, partial(_contending, crew, opener, writers, scale))
+
+    many = "1 writer" if writers == 1 else f"{writers} writers"
+    return Case(
+        f"One hot key, {many}, {stores.kind}",
+        COMMITS_PER_SECOND,
+        (
+            contender(LEDGER, stores.ledger),
+            contender(ROW, stores.row),
+            contender(SNAPSHOTS, stores.snapshotting),
+        ),
+        note="processes without an expected generation, which try again after a lost race",
+    )
+
+
+def newest(stores: Stores, scale: Scale) -> Case:
+    """Loading the newest state, by the length of the stream."""
+
+    def contender(name: str, opener: Opener, length: int) -> Contender:
+        return Contender(f"{name}, {length:,} events", partial(_reading, opener, length, scale))
+
+    shortest, longest = scale.lengths[0], scale.lengths[-1]
+    return Case(
+        f"Reading the newest allocation, {stores.kind}",
+        MILLISECONDS,
+        (
+            *(contender(LEDGER, stores.ledger, length) for length in scale.lengths),
+            *(contender(LIBRARY, stores.library, length) for length in scale.lengths),
+            contender(SNAPSHOTS, stores.snapshotting, longest),
+            Contender(ROW, partial(_reading, stores.row, shortest, scale)),
+        ),
+        Goal(f"{LEDGER}, {longest:,} events", f"{LEDGER}, {shortest:,} events", at_most=1.25),
+    )
+
+
+def lone_run(stores: Stores, scale: Scale) -> Case:
+    """One run, recorded in a transaction of its own."""
+    return Case(
+        f"One lone run, {stores.kind}",
+        MILLISECONDS,
+        (
+            Contender(f"{LEDGER}, spawn_run", partial(_inserting, stores.ledger, scale)),
+            Contender("plain INSERT", partial(_inserting, stores.row, scale)),
+        ),
+        note="the INSERT is told the version; spawn_run reads the allocation and routes",
+    )
+
+
+@contextmanager
+def _committing(opener: Opener, length: int, calls: int) -> Iterator[Measure]:
+    """Commits on streams of about a length: long ones take many commits, short ones one."""
+    each = max(1, min(calls, length // 20))
+    with opener() as rival:
+
+        def measured() -> float:
+            keys = [_new_key() for _ in range(-(-calls // each))]
+            for key in keys:
+                rival.fill(key, length)
+                rival.read(key)
+            started = perf_counter()
+            for key in keys:
+                _commit_often(rival, key, length, each)
+            return (perf_counter() - started) * 1_000 / (each * len(keys))
+
+        yield measured
+
+
+def _commit_often(rival: Rival, key: str, generation: int, times: int) -> None:
+    for _ in range(times):
+        generation = rival.commit(key, 600 + generation % 2, generation)
+
+
+@contextmanager
+def _reading(opener: Opener, length: int, scale: Scale) -> Iterator[Measure]:
+    with opener() as rival:
+        key = _new_key()
+        rival.fill(key, length)
+        yield partial(_mean, scale.calls, lambda _: rival.read(key))
+
+
+@contextmanager
+def _inserting(opener: Opener, scale: Scale) -> Iterator[Measure]:
+    with opener() as rival:
+        key = _new_key()
+        rival.fill(key, scale.short)
+        run = count()
+        yield partial(_mean, scale.calls, lambda _: rival.insert_run(key, f"{key}-{next(run)}"))
+
+
+def _mean(calls: int, call: Callable[[int], object]) -> float:
+    """The mean of a number of calls, in milliseconds."""
+    started = perf_counter()
+    for number in range(calls):
+        call(number)
+    return (perf_counter() - started) * 1_000 / calls
+
+
+@contextmanager
+def _contending(crew: Crew, opener: Opener, writers: int, scale: Scale) -> Iterator[Measure]:
+    with opener() as rival:
+
+        def measured() -> float:
+            key = _new_key()
+            rival.fill(key, scale.short)
+            jobs = [Writer(opener, key, number, scale.seconds) for number in range(writers)]
+            tallies = crew.together(jobs)
+            commits = sum(tally.commits for tally in tallies)
+            assert rival.read(key) == scale.short + commits
+            began, ended = min(t.began for t in tallies), max(t.ended for t in tallies)
+            return commits / (ended - began)
+
+        yield measured
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a writer did, between two moments of the machine's monotonic clock."""
+
+    commits: int
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Commits on one key for some seconds, with shares that no other writer sets."""
+
+    opener: Opener
+    key: str
+    number: int
+    seconds: float
+
+    def __call__(self, wait: Callable[[], object]) -> Tally:
+        """Connect, wait for the others, and write."""
+        with self.opener() as rival:
+            rival.read(self.key)
+            wait()
+            began = perf_counter()
+            commits = 0
+            while perf_counter() < began + self.seconds or not commits:
+                rival.contend(self.key, 600 + 2 * self.number + commits % 2)
+                commits += 1
+            return Tally(commits, began, perf_counter())
+
+
+def _new_key() -> str:
+    return uuid4().hex

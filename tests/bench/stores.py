@@ -1,0 +1,58 @@
+"""Where the rivals of one kind of store keep what they write."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from tests.bench.ledger import AllocEs
+from tests.bench.library import Library, on_postgres, on_sqlite
+from tests.bench.rivals import Opener
+from tests.bench.rows import PsycopgRow, SqliteRow
+from tests.support.postgres import with_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The rivals on one kind of store, each with tables, or a file, of its own."""
+
+    kind: str
+    ledger: Opener
+    row: Opener
+    library: Opener
+    snapshotting: Opener
+
+
+def postgres_stores(url: str) -> Stores:
+    """The rivals on a PostgreSQL server."""
+    schemas = "library_plain", "library_snapshots"
+    with psycopg.connect(url, autocommit=True) as connection:
+        for schema in schemas:
+            connection.execute(SQL("CREATE SCHEMA {0}").format(Identifier(schema)))
+    plain, snapshotting = (on_postgres(url, schema) for schema in schemas)
+    return Stores(
+        "PostgreSQL",
+        partial(AllocEs, with_schema(url, "alloc_es")),
+        partial(PsycopgRow, url),
+        _library(plain, snapshots=False),
+        _library(snapshotting, snapshots=True),
+    )
+
+
+def sqlite_stores(directory: Path) -> Stores:
+    """The rivals on files in a directory."""
+    return Stores(
+        "SQLite",
+        partial(AllocEs, f"sqlite:///{directory / 'alloc.db'}"),
+        partial(SqliteRow, str(directory / "row.db")),
+        _library(on_sqlite(str(directory / "library.db")), snapshots=False),
+        _library(on_sqlite(str(directory / "snapshots.db")), snapshots=True),
+    )
+
+
+def _library(settings: dict[str, str], *, snapshots: bool) -> Opener:
+    # Processes that all make the package's tables at their start fail.
+    Library(settings, snapshots=snapshots).close()
+    return partial(Library, {**settings, "CREATE_TABLE": "no"}, snapshots=snapshots)

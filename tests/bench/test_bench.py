@@ -1,0 +1,134 @@
+"""The benchmark itself: it runs, it is fair in its order, and it writes where it says."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench.cases import QUICK, cases
+from tests.bench.crew import Crew
+from tests.bench.measuring import Case, Contender, Goal, Measure, measure
+from tests.bench.reporting import BEGIN, DOCUMENT, END, table, write_document
+from tests.bench.stores import Stores
+from tests.support.postgres import PostgresServer
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.sqlite
+@pytest.mark.postgresql
+def test_a_quick_run_measures_every_case_and_leaves_the_documentation_alone() -> None:
+    """Red when a rival no longer fits the API, or a quick run writes the document."""
+    before = DOCUMENT.read_bytes()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--quick", "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)["cases"]
+    assert [(case["name"], _names(case)) for case in found] == _expected()
+    for contender in (each for case in found for each in case["contenders"]):
+        assert len(contender["values"]) == QUICK.repetitions
+        assert 0 < contender["min"] <= contender["median"] <= contender["max"]
+    assert DOCUMENT.read_bytes() == before
+
+
+def test_repetitions_are_interleaved_and_the_first_round_is_not_counted() -> None:
+    """Red when a contender's repetitions are taken in one go, or the warm-up is kept."""
+    calls: list[str] = []
+    case = Case("which is slower", "ms", (_scripted("a", calls), _scripted("b", calls)))
+
+    outcome = measure(case, 2, lambda _: None)
+
+    assert calls == ["a", "b", "a", "b", "a", "b"]
+    assert [figure.values for figure in outcome.figures] == [(2.0, 3.0), (2.0, 3.0)]
+    assert [figure.ratios for figure in outcome.figures] == [(1.0, 1.0), (1.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("at_most", "verdict"), [(1.0, "met at 1.00 ×"), (0.9, "**missed** at 1.00 ×")]
+)
+def test_a_goal_is_shown_with_what_became_of_it(at_most: float, verdict: str) -> None:
+    """Red when a missed goal is shown as met."""
+    contenders = _scripted("a", []), _scripted("b", [])
+    case = Case("which is slower", "ms", contenders, Goal("b", "a", at_most))
+
+    assert verdict in table(measure(case, 3, lambda _: None))
+
+
+def test_the_tables_replace_what_is_between_the_markers(tmp_path: Path) -> None:
+    """Red when a second run adds its tables to the first one's."""
+    document = tmp_path / "performance.md"
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+
+    write_document("new", document)
+    write_document("newer \\1", document)
+
+    assert document.read_text() == f"before\n{BEGIN}\n\nnewer \\1\n\n{END}\nafter\n"
+
+
+def test_a_part_of_the_cases_leaves_the_documentation_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Red when a run of some cases replaces the tables of all."""
+    written: list[str] = []
+    monkeypatch.setattr(bench, "run", lambda **_: ([], {}))
+    monkeypatch.setattr(bench, "write_document", written.append)
+
+    assert bench.main(["--only", "no such case"]) == 1
+    assert written == []
+    bench.main([])
+    assert len(written) == 1
+
+
+@pytest.mark.postgresql
+def test_a_durable_server_waits_for_the_disk() -> None:
+    """Red when `durable` leaves fsync, full_page_writes or synchronous_commit off."""
+    with PostgresServer(durable=True) as server, psycopg.connect(server.url) as connection:
+        names = ("fsync", "full_page_writes", "synchronous_commit")
+        found = [connection.execute(f"SHOW {name}").fetchone() for name in names]
+    assert found == [("on",)] * 3
+
+
+def _scripted(name: str, calls: list[str]) -> Contender:
+    """A contender that takes 1, 2, 3, … and notes when it is asked."""
+
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        values = iter((1.0, 2.0, 3.0, 4.0))
+
+        def measured() -> float:
+            calls.append(name)
+            return next(values)
+
+        yield measured
+
+    return Contender(name, opened)
+
+
+def _expected() -> list[tuple[str, list[str]]]:
+    def unused() -> Callable[[], None]:
+        raise AssertionError("nothing is opened here")
+
+    stores = [Stores(kind, *(4 * (unused,))) for kind in ("PostgreSQL", "SQLite")]  # type: ignore[arg-type]
+    with Crew(0) as nobody:
+        return [
+            (case.name, [contender.name for contender in case.contenders])
+            for case in cases(stores, nobody, QUICK)
+        ]
+
+
+def _names(case: dict[str, list[dict[str, str]]]) -> list[str]:
+    return [contender["name"] for contender in case["contenders"]]
