@@ -28,6 +28,7 @@ NAMES = [
     "NoEarlierVersion",
     "NoSuchChallenger",
     "OutcomeUnknown",
+    "Patience",
     "Recorded",
     "Refusal",
     "Routing",
@@ -41,6 +42,7 @@ NAMES = [
     "UnreadableEvent",
     "Workflow",
     "WorkflowAlreadyStarted",
+    "WorkflowKey",
     "bucket_of",
     "connect",
 ]

@@ -2,6 +2,7 @@
 
 from alloc_es.allocation import Allocation, Arm
 from alloc_es.app import Allocations, connect
+from alloc_es.clock import Patience
 from alloc_es.committing import Committed
 from alloc_es.errors import (
     AllocationError,
@@ -32,6 +33,7 @@ from alloc_es.events import (
     DecisionEvent,
     RunSpawned,
 )
+from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Routing, bucket_of
 from alloc_es.split import Share
 from alloc_es.store import Recorded
@@ -58,6 +60,7 @@ __all__ = [
     "NoEarlierVersion",
     "NoSuchChallenger",
     "OutcomeUnknown",
+    "Patience",
     "Recorded",
     "Refusal",
     "Routing",
@@ -71,6 +74,7 @@ __all__ = [
     "UnreadableEvent",
     "Workflow",
     "WorkflowAlreadyStarted",
+    "WorkflowKey",
     "bucket_of",
     "connect",
 ]

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from alloc_es.allocation import Allocation
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
-from alloc_es.errors import InvalidSetting, StoreUnavailable, shown
+from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -19,8 +20,12 @@ from alloc_es.identity import (
     tenant_prefix,
 )
 from alloc_es.spawning import Spawner
-from alloc_es.store import Recorded, Store, open_store
+from alloc_es.store import EventLog, Recorded, Store, open_store
+from alloc_es.store.log import E
+from alloc_es.wording import shown
 from alloc_es.workflow import Ledger, Workflow
+
+T = TypeVar("T")
 
 DEFAULT_STORE = "sqlite:///alloc.db"
 DEFAULT_TIMEOUT = 10.0
@@ -125,26 +130,22 @@ class Allocations:
         prefix = _EVERY_STREAM
         if tenant_id is not None:
             prefix = tenant_prefix(TenantId(parse_identifier("tenant id", tenant_id)))
-        self._check_usable()
-        patience = self._ledger.patience
-        heads = patience.insist(lambda: self._store.decisions.heads(prefix), patience.deadline())
+        heads = self._insist(lambda: self._store.decisions.heads(prefix))
         return sorted((head.event.allocation for head in heads), key=lambda found: found.key)
 
     def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
         """Every decision behind a position, *in commit order*, up to the end of the log."""
         self._check_usable()
-        return self._store.decisions.scan(_position(after))
+        return self._scan(self._store.decisions, _position(after))
 
     def runs(self, *, after: int = 0) -> Iterator[Recorded[RunSpawned]]:
         """Every run behind a position of the run log, *in commit order*, up to its end."""
         self._check_usable()
-        return self._store.runs.scan(_position(after))
+        return self._scan(self._store.runs, _position(after))
 
     def position(self) -> int:
         """The last position of the decision log; 0 when nothing was ever decided."""
-        self._check_usable()
-        patience = self._ledger.patience
-        return patience.insist(self._store.decisions.end, patience.deadline())
+        return self._insist(self._store.decisions.end)
 
     def close(self) -> None:
         """Give back the connections; later calls are refused. Closing twice is allowed."""
@@ -162,6 +163,15 @@ class Allocations:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _scan(self, log: EventLog[E], after: int) -> Iterator[Recorded[E]]:
+        while page := self._insist(partial(log.page, after)):
+            yield from page
+            after = page[-1].position
+
+    def _insist(self, call: Callable[[], T]) -> T:
+        self._check_usable()
+        return self._ledger.patience.insist(call, self._ledger.patience.deadline())
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import (
@@ -56,8 +57,8 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
     if model is None:
         raise UnreadableEvent(stream, version, name, "its type is not known here")
     try:
-        event = model.model_validate(_upcast(name, json.loads(stored)))
-    except (ValueError, ValidationError, KeyError, TypeError, AttributeError) as error:
+        event = model.model_validate(_upcast(name, from_json(stored)))
+    except ValueError as error:
         raise UnreadableEvent(stream, version, name, _one_line(error)) from error
     if (event.originator_id, event.originator_version) != (stream, version):
         problem = f"it says that it is event {event.originator_version} of {event.originator_id}"
@@ -65,8 +66,13 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
     return event
 
 
-def _upcast(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    version = fields.pop("schema_version")
+def _upcast(name: str, stored: Any) -> dict[str, Any]:
+    if not isinstance(stored, dict):
+        raise ValueError(f"it is a {type(stored).__name__}, not an object")
+    fields: dict[str, Any] = stored
+    version = fields.pop("schema_version", None)
+    if type(version) is not int or version < 1:
+        raise ValueError(f"its schema version is {version!r}, not a number from 1 up")
     if version > SCHEMA_VERSIONS[name]:
         raise ValueError(f"its schema version is {version}, known is {SCHEMA_VERSIONS[name]}")
     while version < SCHEMA_VERSIONS[name]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from alloc_es.wording import describe, name_arms, shown
+
 if TYPE_CHECKING:
     from alloc_es.allocation import Allocation, Arm
     from alloc_es.events import DecisionEvent, RunSpawned
@@ -95,7 +97,7 @@ class ChallengerAlreadyLive(Refusal):
         self.since_generation = self.incumbents[0].since_generation
         self.since = self.incumbents[0].since
         super().__init__(
-            f"{key} has no slot for {asked}: {_name_all(self.incumbents)} "
+            f"{key} has no slot for {asked}: {name_arms(self.incumbents)} "
             f"{'is' if len(self.incumbents) == 1 else 'are'} live; promote or reject "
             f"{self.incumbent} first"
         )
@@ -110,7 +112,7 @@ class AlreadyCurrent(Refusal):
         self.since_generation = control.since_generation
         self.live: tuple[str, ...] = tuple(arm.version for arm in live)
         standing = (
-            f" while {_name_all(live)} {'is' if len(live) == 1 else 'are'} live; "
+            f" while {name_arms(live)} {'is' if len(live) == 1 else 'are'} live; "
             f"to take {live[0].version} out, reject it"
             if live
             else "; nothing is to be done"
@@ -129,7 +131,7 @@ class NoSuchChallenger(Refusal):
         self.live: tuple[str, ...] = allocation.challengers
         self.current: str = allocation.current
         role = "it is the current version" if version == self.current else "it is not live"
-        live = _name_all(allocation.challenger_arms) or "none"
+        live = name_arms(allocation.challenger_arms) or "none"
         super().__init__(
             f"{version} is no challenger of {self.key}: {role} at generation "
             f"{allocation.generation}; live challengers: {live}"
@@ -144,7 +146,7 @@ class ChallengersStillLive(Refusal):
         self.target = target
         self.undropped: tuple[str, ...] = tuple(arm.version for arm in undropped)
         super().__init__(
-            f"{key} can't go back to {target} while {_name_all(undropped)} "
+            f"{key} can't go back to {target} while {name_arms(undropped)} "
             f"{'is' if len(self.undropped) == 1 else 'are'} live; "
             f"name what is to be dropped: drop={list(self.undropped)}"
         )
@@ -319,41 +321,3 @@ class OutcomeUnknown(AllocationError):
             f"{what} on {key} may or may not have been recorded ({problem}); "
             f"asking again with the same {what} settles it"
         )
-
-
-def shown(value: object) -> str:
-    """Whatever a caller gave, for a message: printable ASCII of at most 80 characters."""
-    try:
-        text = ascii(value)
-    except ValueError:
-        # Python prints no integer of more than 4,300 digits.
-        text = f"a huge {type(value).__name__}"
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def describe(event: "DecisionEvent") -> str:
-    """Say in a few words what a decision did, for a message or a table."""
-    version = event.version
-    match getattr(event, "decision", type(event).__name__):
-        case "ChallengerRegistered":
-            return f"registered {version}"
-        case "ChallengerRejectedWithoutReplacement":
-            return f"rejected {version} without a replacement"
-        case "start":
-            return f"started with {version}"
-        case "promotion":
-            return f"promoted {version}"
-        case "replacement":
-            return f"replaced {event.dropped[0]} by {version}"  # type: ignore[union-attr]
-        case "rollback":
-            return f"rolled back to {version}"
-        case _:
-            shares = ", ".join(f"{v} {bps / 100:g}%" for v, bps in event.allocation.split.items())
-            return f"split {shares}"
-
-
-def _name_all(arms: Sequence["Arm"]) -> str:
-    return ", ".join(
-        f"{arm.version} (since generation {arm.since_generation}, {arm.since:%Y-%m-%d %H:%M} UTC)"
-        for arm in arms
-    )

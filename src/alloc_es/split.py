@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Self
 
-from alloc_es.errors import InvalidSplit, shown
+from alloc_es.errors import InvalidSplit
 from alloc_es.identity import Version
+from alloc_es.wording import shown
 
 BUCKETS = 10_000
 """How many buckets there are; one bucket is one basis point of the traffic."""

@@ -18,7 +18,7 @@ from alloc_es.commands import (
     Start,
 )
 from alloc_es.committing import Committed, Committer, Order
-from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow, shown
+from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -34,6 +34,7 @@ from alloc_es.routing import Routing
 from alloc_es.spawning import Spawner
 from alloc_es.split import DEFAULT_CHALLENGER_SHARE_BPS, parse_share_bps
 from alloc_es.store import EventLog, Recorded
+from alloc_es.wording import shown
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str)

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from alloc_es.allocation import Allocation
 from alloc_es.cli.output import one_line, split_words
-from alloc_es.errors import describe
 from alloc_es.events import DecisionEvent
 from alloc_es.split import BUCKETS, Share
 from alloc_es.store import Recorded
+from alloc_es.wording import describe
 
 _BAR_WIDTH = 50
 # Different without colour too: the control is solid, challengers take turns.

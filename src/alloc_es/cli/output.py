@@ -10,11 +10,12 @@ from rich.console import Console, RenderableType
 
 from alloc_es.allocation import Allocation
 from alloc_es.committing import Committed
-from alloc_es.errors import AllocationError, describe
+from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent
 from alloc_es.routing import Routing
 from alloc_es.split import Share
 from alloc_es.store import Recorded
+from alloc_es.wording import describe
 
 _PIPE_WIDTH = 160
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
-from alloc_es.errors import InvalidSetting, shown
+from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.store.log import EventLog, Recorded, StoreFactory
+from alloc_es.wording import shown
 
 __all__ = ["EventLog", "Recorded", "Store", "open_store"]
 

@@ -1,7 +1,7 @@
 """One log of events, as an application of the `eventsourcing` package with our names and bytes."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
@@ -24,7 +24,7 @@ from alloc_es.events import Event
 E = TypeVar("E", bound=Event, covariant=True)
 
 PAGE = 1_000
-"""How many events a scan reads from the store at a time."""
+"""How many events are read from the store at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +169,10 @@ class EventLog(Application[str], Generic[E]):
         """The newest event of each stream whose name begins with `prefix`."""
         return [self._recorded(row) for row in self.recorder.select_heads(prefix)]
 
-    def scan(self, after: int) -> Iterator[Recorded[E]]:
-        """Every event behind a position, in commit order, up to the end of the log."""
-        while page := self.notification_log.select(after, PAGE, inclusive_of_start=False):
-            for row in page:
-                yield self._recorded(row)
-            after = page[-1].id
+    def page(self, after: int) -> list[Recorded[E]]:
+        """The next events behind a position, in commit order; none at the end of the log."""
+        rows = self.notification_log.select(after, PAGE, inclusive_of_start=False)
+        return [self._recorded(row) for row in rows]
 
     def end(self) -> int:
         """The last position of the log, 0 when it is empty."""

@@ -300,7 +300,11 @@ class Factory(PostgresFactory, StoreFactory):
         if not check_version(self._version(cursor), self.where, migrate=True):
             return
         schema = Identifier(self.datastore.schema)
-        cursor.execute(SQL("CREATE SCHEMA IF NOT EXISTS {0}").format(schema))
+        # CREATE SCHEMA IF NOT EXISTS needs the right to create one even where it exists.
+        name = (self.datastore.schema,)
+        found = cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", name)
+        if found.fetchone() is None:
+            cursor.execute(SQL("CREATE SCHEMA {0}").format(schema))
         cursor.execute(SQL("SET LOCAL search_path TO {0}").format(schema))
         script = files(__package__).joinpath("postgres.sql").read_bytes()
         cursor.execute(script)

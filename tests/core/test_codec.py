@@ -1,0 +1,166 @@
+"""The stored format: golden logs, canonical bytes, and what is refused to be read."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from freezegun import freeze_time
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from alloc_es import codec
+from alloc_es.clock import utc_now
+from alloc_es.decider import evolve
+from alloc_es.errors import UnreadableEvent
+from alloc_es.events import AllocationCommitted, DecisionEvent, RunSpawned
+from tests.core.given import register, reject, run, start
+
+GOLDEN = Path(__file__).parent / "golden" / "events-v1.jsonl"
+LINES: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+def decoded(line: dict[str, Any]) -> Any:
+    state = line["state"].encode()
+    return codec.decode(line["topic"], state, stream=line["stream"], version=line["version"])
+
+
+def stored(change: Callable[[dict[str, Any]], object] = lambda _: None) -> dict[str, Any]:
+    """A golden line with its fields changed."""
+    line = dict(LINES[1])
+    fields = json.loads(line["state"])
+    change(fields)
+    return {**line, "state": json.dumps(fields)}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['topic']}-{line['position']}")
+def test_a_golden_event_is_read_and_written_as_ever(line: dict[str, Any]) -> None:
+    """Red when a field is renamed, added, dropped or formatted in another way."""
+    assert codec.encode(decoded(line)) == (line["topic"], line["state"].encode())
+
+
+def test_the_golden_log_has_every_kind_and_every_decision() -> None:
+    events = [decoded(line) for line in LINES]
+    assert {line["topic"] for line in LINES} == set(codec.EVENT_TYPES)
+    made = {event.decision for event in events if isinstance(event, AllocationCommitted)}
+    assert made == {"start", "split", "promotion", "replacement", "rollback"}
+
+
+def test_the_golden_log_folds_to_what_it_folded_to() -> None:
+    """Red when evolve computes the split again instead of taking the one that was stored."""
+    state = None
+    for line in LINES:
+        event = decoded(line)
+        if not isinstance(event, RunSpawned):
+            state = evolve(state, event)
+    assert state is not None
+    assert (state.generation, state.split, state.episode) == (10, {"v2": 10_000}, 2)
+    assert (state.previous_current, state.salt) == ("v1", "id-11")
+
+
+def event() -> DecisionEvent:
+    events, _ = run(start("v1"), register("v2"), reject("v2"))
+    return events[-1]
+
+
+def test_bytes_are_canonical() -> None:
+    """Red when keys are not sorted, blanks creep in, or non-ASCII is escaped."""
+    name, state = codec.encode(event().model_copy(update={"reason": "schlechter: é 🚀"}))
+    assert name == "ChallengerRejectedWithoutReplacement"
+    text = state.decode()
+    again = json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert text == again
+    assert "é 🚀" in text
+    assert json.loads(text)["schema_version"] == 1
+
+
+def test_the_mark_of_an_answer_given_before_is_not_stored() -> None:
+    (line,) = [line for line in LINES if line["topic"] == "RunSpawned"][:1]
+    marked = decoded(line).model_copy(update={"replayed": True})
+    assert codec.encode(marked)[1].decode() == line["state"]
+
+
+def test_a_frozen_clock_can_be_stored() -> None:
+    with freeze_time("2026-02-28T23:59:59Z"):
+        frozen = event().model_copy(update={"recorded_at": utc_now()})
+        name, state = codec.encode(frozen)
+    assert json.loads(state)["recorded_at"] == "2026-02-28T23:59:59Z"
+    back = codec.decode(name, state, stream=frozen.originator_id, version=frozen.generation)
+    assert back.recorded_at == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({**LINES[0], "topic": "AllocationGuessed"}, "not known"),
+        (stored(lambda fields: fields.update(schema_version=2)), "schema version is 2"),
+        (stored(lambda fields: fields.pop("schema_version")), "schema version is None"),
+        (stored(lambda fields: fields.update(schema_version="1")), "schema version"),
+        (stored(lambda fields: fields.update(mood="good")), "mood"),
+        (stored(lambda fields: fields.pop("actor")), "actor"),
+        ({**LINES[0], "stream": "allocation/acme/other"}, "says that it is"),
+        ({**LINES[0], "version": 7}, "says that it is"),
+        ({**LINES[0], "state": "{"}, ""),
+        ({**LINES[0], "state": "null"}, "object"),
+        ({**LINES[0], "state": "[1]"}, "object"),
+        ({**LINES[0], "state": "3"}, "object"),
+    ],
+)
+def test_what_can_not_be_read_is_an_error_that_says_where(
+    line: dict[str, Any], problem: str
+) -> None:
+    """Red when an unknown or misplaced event is skipped, or guessed at."""
+    with pytest.raises(UnreadableEvent) as refused:
+        decoded(line)
+    error = refused.value
+    assert (error.stream, error.version, error.topic) == (
+        line["stream"],
+        line["version"],
+        line["topic"],
+    )
+    assert problem in error.unreadable
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
+@example(b"\xff\xfe")
+@example(b"[" * 3_000)
+@example(b"1" * 5_000)
+def test_no_bytes_raise_anything_else(state: bytes) -> None:
+    """Red when an exception of a parser gets past the codec."""
+    with pytest.raises(UnreadableEvent):
+        codec.decode("RunSpawned", state, stream="run/acme/r", version=1)
+
+
+@given(st.sampled_from(sorted(json.loads(LINES[1]["state"]))), JSON)
+def test_no_field_raises_anything_else(name: str, value: object) -> None:
+    line = stored(lambda fields: fields.update({name: value}))
+    with suppress(UnreadableEvent):
+        assert decoded(line).generation == line["version"]
+
+
+def test_an_old_event_is_upcast_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when an upcaster is skipped, or the version is not raised after it."""
+    calls: list[int] = []
+
+    def upcaster(version: int) -> codec.Upcaster:
+        def upcast(fields: dict[str, Any]) -> dict[str, Any]:
+            calls.append(version)
+            return {**fields, "reason": f"{fields['reason']}+{version}"}
+
+        return upcast
+
+    topic = LINES[1]["topic"]
+    monkeypatch.setattr(codec, "SCHEMA_VERSIONS", {**codec.SCHEMA_VERSIONS, topic: 3})
+    monkeypatch.setattr(codec, "UPCASTERS", {(topic, 1): upcaster(1), (topic, 2): upcaster(2)})
+    assert decoded(LINES[1]).reason == "try\nit+1+2"
+    assert calls == [1, 2]

@@ -1,0 +1,104 @@
+"""From a unit to its bucket and arm: golden vectors, and what a routing says."""
+
+import json
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alloc_es.allocation import Allocation
+from alloc_es.errors import InvalidIdentifier
+from alloc_es.identity import Unit, parse_identifier
+from alloc_es.routing import Routing, bucket_of, route
+from alloc_es.split import BUCKETS, holds
+from tests.core.given import commit, register, reject, run, start
+
+GOLDEN = Path(__file__).parent / "golden" / "buckets.json"
+VECTORS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())
+
+
+def allocation() -> Allocation:
+    _, state = run(start("v1"), register("v2", 500), commit({"v2": 2_000}))
+    return state
+
+
+@pytest.mark.parametrize("vector", [pytest.param(v, id=v["note"]) for v in VECTORS])
+def test_a_bucket_is_what_other_programs_compute(vector: dict[str, Any]) -> None:
+    """Red when the fields, their order, their lengths, the hash or the modulus change."""
+    found = bucket_of(vector["unit"], salt=vector["salt"], hash_version=vector["hash_version"])
+    assert found == vector["bucket"]
+    assert int(vector["sha256"][:16], 16) % BUCKETS == vector["bucket"]
+
+
+def test_the_vectors_cover_what_names_are_made_of() -> None:
+    units = [vector["unit"] for vector in VECTORS]
+    assert max(map(len, units)) == 200
+    assert any(max(map(ord, unit)) > 0xFFFF for unit in units)
+    assert any(unicodedata.bidirectional(unit[0]) == "R" for unit in units)
+    assert any(unicodedata.normalize("NFC", unit) != unit for unit in units)
+
+
+def test_two_forms_of_one_text_are_two_buckets_so_one_is_refused_at_the_edge() -> None:
+    """Red when the edge lets text through that is not in normal form C."""
+    composed = "caf\u00e9"
+    decomposed = unicodedata.normalize("NFD", composed)
+    assert bucket_of(composed, salt="s-1") != bucket_of(decomposed, salt="s-1")
+    with pytest.raises(InvalidIdentifier) as refused:
+        parse_identifier("unit", decomposed)
+    assert composed in refused.value.problem
+
+
+def test_another_salt_or_hash_version_draws_other_units() -> None:
+    """Red when the salt or the hash version is left out of the hash."""
+    units = [f"customer-{n}" for n in range(1_000)]
+    first = [bucket_of(unit, salt="a") for unit in units]
+    assert (
+        sum(x == y for x, y in zip(first, [bucket_of(u, salt="b") for u in units], strict=True))
+        < 10
+    )
+    other = [bucket_of(unit, salt="a", hash_version=2) for unit in units]
+    assert sum(x == y for x, y in zip(first, other, strict=True)) < 10
+
+
+def test_buckets_are_even() -> None:
+    """Chi-squared over 100 groups of buckets: 99 degrees of freedom, p = 0.001 is 148.2."""
+    counts = Counter(bucket_of(f"unit-{n}", salt="even") // 100 for n in range(20_000))
+    assert sum((counts[group] - 200) ** 2 / 200 for group in range(100)) < 148.2
+
+
+def test_a_routing_says_all_that_explains_it() -> None:
+    """Red when a fact of a routing is taken from elsewhere than the allocation."""
+    state = allocation()
+    unit = Unit("customer-17")
+    bucket = bucket_of(unit, salt=state.salt, hash_version=state.hash_version)
+    (arm,) = [arm for arm in state.arms if holds(arm.slots, bucket)]
+    slot = holds(arm.slots, bucket)
+    assert slot is not None
+    assert route(state, unit) == Routing(
+        version=arm.version,
+        arm=arm.name,
+        generation=3,
+        bucket=bucket,
+        unit=unit,
+        slot=slot,
+        episode=1,
+        salt=state.salt,
+        hash_version=1,
+    )
+
+
+def test_every_bucket_goes_to_the_arm_that_owns_it() -> None:
+    """Red when the end of a slot is taken to belong to it."""
+    state = allocation()
+    seen = {Unit(f"unit-{n}") for n in range(3_000)}
+    for unit in seen:
+        routing = route(state, unit)
+        assert routing.version == ("v2" if routing.bucket < 2_000 else "v1")
+        assert routing.arm == ("challenger" if routing.bucket < 2_000 else "control")
+
+
+def test_without_a_challenger_all_go_to_the_control() -> None:
+    _, state = run(start("v1"), register("v2", 5_000), reject("v2"))
+    assert {route(state, Unit(f"u{n}")).version for n in range(500)} == {"v1"}
