@@ -168,7 +168,7 @@ def test_a_server_that_refuses_from_the_start_records_nothing_and_says_so(
 ) -> None:
     """It is certain that nothing was recorded, so it is not an unknown outcome.
 
-    Red when an adapter reports a connection that was never made as `AnswerLost`.
+    Red when `get_connection` lets the driver's errors out.
     """
     given(witness, commit)
     before = history(witness)
@@ -178,6 +178,7 @@ def test_a_server_that_refuses_from_the_start_records_nothing_and_says_so(
     for call in (lambda: commit(workflow), lambda: workflow.spawn_run("run-1")):
         with pytest.raises(StoreUnavailable) as caught:
             call()
+        assert type(caught.value) is StoreUnavailable
         assert caught.value.retryable
     with pytest.raises(StoreUnavailable, match="refused"):
         alloc_es.connect(proxied_url, timeout=0.5)
@@ -194,18 +195,21 @@ def take_next(rival: alloc_es.Workflow) -> None:
         rival.register_challenger("v9", command_id="rival")
 
 
+@pytest.mark.timeout(30)
 def test_a_server_that_goes_silent_holds_nobody_for_ever(
     proxy: Proxy, impatient: Allocations, witness: Allocations
 ) -> None:
     """The connection stands and no answer comes: a black hole, as firewalls make them.
 
-    Red without `_Connection.wait`: the call, and every later one on its key, hangs.
+    Red without `_Connection.wait` (the call, and every later one on its key, hangs), and
+    when `insist` says of a read that its outcome is in doubt.
     """
     given(witness, commit)
     workflow = impatient.workflow(*KEY)
     proxy.lose("silence", of="SELECT notification_id")
-    with pytest.raises(StoreUnavailable, match="no answer"):
+    with pytest.raises(StoreUnavailable, match="no answer") as caught:
         workflow.allocation()
+    assert type(caught.value) is StoreUnavailable
     proxy.lose("silence")
     with pytest.raises(OutcomeUnknown, match="no answer"):
         commit(workflow, command_id="command-1")

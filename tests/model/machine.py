@@ -7,7 +7,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from alloc_es import Allocation, ChallengerRejectedWithoutReplacement, Committed, RunSpawned
+from alloc_es import (
+    Allocation,
+    ChallengerRejectedWithoutReplacement,
+    Committed,
+    RunSpawned,
+    StoreUnavailable,
+)
 from tests.model.lab import Lab
 from tests.model.sides import FIRST, SECOND, Call, Key, Outcome
 
@@ -209,10 +215,12 @@ class Beside(RuleBasedStateMachine):
         result = outcome.result
         if isinstance(result, RunSpawned):
             self.reached["a known run" if result.replayed else "a new run"] += 1
+            assert result.model_copy(update={"replayed": False}) in self.memory.runs()
         elif isinstance(result, Committed):
             self.note_committed(call, result)
         if isinstance(outcome.error, tuple):
-            kind, _, said = outcome.error
+            kind, words, said = outcome.error
+            assert not issubclass(kind, StoreUnavailable), words
             lost = " lost at commit" if said.get("lost_at_commit") else ""
             self.reached[kind.__name__ + lost] += 1
 
@@ -232,6 +240,7 @@ class Beside(RuleBasedStateMachine):
         events = self.durable.history(key)
         assert events == self.memory.history(key)
         for number, event in enumerate(events, start=1):
+            assert (event.key.tenant_id, event.key.workflow_id) == key
             assert event.generation == number
             assert_sound(event.allocation)
         reading = Call(key, "allocation")
