@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from alloc_es.errors import StoreUnavailable
+from alloc_es.errors import AnswerLost, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -60,5 +60,9 @@ class Patience:
                 return call()
             except StoreUnavailable as error:
                 attempt += 1
-                if not error.retryable or not self.pause(attempt, deadline):
-                    raise
+                if error.retryable and self.pause(attempt, deadline):
+                    continue
+                if isinstance(error, AnswerLost):
+                    # Of a read nothing is in doubt.
+                    raise StoreUnavailable(error.problem, retryable=error.retryable) from error
+                raise
