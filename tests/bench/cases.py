@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from time import perf_counter
 from uuid import uuid4
 
 from tests.bench.crew import Crew
 from tests.bench.library import SNAPSHOT_EVERY
 from tests.bench.measuring import Case, Contender, Goal, Measure
+from tests.bench.parts import each, parts_of_a_commit
 from tests.bench.rivals import Opener, Rival
 from tests.bench.stores import Stores
 
@@ -59,10 +59,11 @@ QUICK = Scale(
 def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
     """All cases, in the order in which they are measured and shown."""
     return [
-        *(commit(each, scale) for each in stores),
-        *(contended(each, crew, scale, writers) for each in stores for writers in scale.writers),
-        *(newest(each, scale) for each in stores),
-        *(lone_run(each, scale) for each in stores),
+        *(commit(store, scale) for store in stores),
+        *(parts(store, scale) for store in stores),
+        *(contended(store, crew, scale, writers) for store in stores for writers in scale.writers),
+        *(newest(store, scale) for store in stores),
+        *(lone_run(store, scale) for store in stores),
     ]
 
 
@@ -86,6 +87,15 @@ def commit(stores: Stores, scale: Scale) -> Case:
         ),
         note="load, compare, write, durably",
     )
+
+
+def parts(stores: Stores, scale: Scale) -> Case:
+    """What one commit is made of."""
+    whole = Contender(
+        f"{LEDGER}, the whole commit",
+        partial(_committing, stores.ledger, scale.short, scale.calls),
+    )
+    return parts_of_a_commit(stores, scale.calls, whole)
 
 
 def contended(stores: Stores, crew: Crew, scale: Scale, writers: int) -> Case:
@@ -143,18 +153,18 @@ def lone_run(stores: Stores, scale: Scale) -> Case:
 @contextmanager
 def _committing(opener: Opener, length: int, calls: int) -> Iterator[Measure]:
     """Commits on streams of about a length: long ones take many commits, short ones one."""
-    each = max(1, min(calls, length // 20))
+    times = max(1, min(calls, length // 20))
     with opener() as rival:
 
         def measured() -> float:
-            keys = [_new_key() for _ in range(-(-calls // each))]
+            keys = [_new_key() for _ in range(-(-calls // times))]
             for key in keys:
                 rival.fill(key, length)
                 rival.read(key)
             started = perf_counter()
             for key in keys:
-                _commit_often(rival, key, length, each)
-            return (perf_counter() - started) * 1_000 / (each * len(keys))
+                _commit_often(rival, key, length, times)
+            return (perf_counter() - started) * 1_000 / (times * len(keys))
 
         yield measured
 
@@ -169,7 +179,7 @@ def _reading(opener: Opener, length: int, scale: Scale) -> Iterator[Measure]:
     with opener() as rival:
         key = _new_key()
         rival.fill(key, length)
-        yield partial(_mean, scale.calls, lambda _: rival.read(key))
+        yield partial(each, [key] * scale.calls, rival.read)
 
 
 @contextmanager
@@ -177,16 +187,8 @@ def _inserting(opener: Opener, scale: Scale) -> Iterator[Measure]:
     with opener() as rival:
         key = _new_key()
         rival.fill(key, scale.short)
-        run = count()
-        yield partial(_mean, scale.calls, lambda _: rival.insert_run(key, f"{key}-{next(run)}"))
-
-
-def _mean(calls: int, call: Callable[[int], object]) -> float:
-    """The mean of a number of calls, in milliseconds."""
-    started = perf_counter()
-    for number in range(calls):
-        call(number)
-    return (perf_counter() - started) * 1_000 / calls
+        insert = partial(rival.insert_run, key)
+        yield lambda: each([_new_key() for _ in range(scale.calls)], insert)
 
 
 @contextmanager

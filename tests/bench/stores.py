@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from tests.bench.bare import BareOpener, BarePostgres, BareSqlite
 from tests.bench.ledger import AllocEs
 from tests.bench.library import Library, on_postgres, on_sqlite
 from tests.bench.rivals import Opener
@@ -23,6 +24,7 @@ class Stores:
     row: Opener
     library: Opener
     snapshotting: Opener
+    bare: BareOpener
 
 
 def postgres_stores(url: str) -> Stores:
@@ -38,6 +40,7 @@ def postgres_stores(url: str) -> Stores:
         partial(PsycopgRow, url),
         _library(plain, snapshots=False),
         _library(snapshotting, snapshots=True),
+        partial(BarePostgres, url, "alloc_es"),
     )
 
 
@@ -49,6 +52,7 @@ def sqlite_stores(directory: Path) -> Stores:
         partial(SqliteRow, str(directory / "row.db")),
         _library(on_sqlite(str(directory / "library.db")), snapshots=False),
         _library(on_sqlite(str(directory / "snapshots.db")), snapshots=True),
+        partial(BareSqlite, str(directory / "alloc.db")),
     )
 
 

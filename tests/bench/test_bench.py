@@ -122,7 +122,7 @@ def _expected() -> list[tuple[str, list[str]]]:
     def unused() -> Callable[[], None]:
         raise AssertionError("nothing is opened here")
 
-    stores = [Stores(kind, *(4 * (unused,))) for kind in ("PostgreSQL", "SQLite")]  # type: ignore[arg-type]
+    stores = [Stores(kind, *(5 * (unused,))) for kind in ("PostgreSQL", "SQLite")]  # type: ignore[arg-type]
     with Crew(0) as nobody:
         return [
             (case.name, [contender.name for contender in case.contenders])
