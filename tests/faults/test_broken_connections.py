@@ -249,8 +249,7 @@ class Writers:
 def test_nothing_acknowledged_is_lost_when_the_server_crashes_in_mid_use() -> None:
     """Clients go on by themselves when it is back; who was told "done" finds it done.
 
-    Red when `mapped` calls a connection that the server ended for good (`retryable`
-    False), or when `append` reports a lost answer as done.
+    Red when `append` takes an answer that was lost for "done".
     """
     with PostgresServer() as server:
         url = f"{server.url}&schema=crash"
