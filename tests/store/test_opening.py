@@ -1,6 +1,8 @@
 """Opening a store: what is made, what is refused in words, and what is left alone."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -188,3 +190,19 @@ def test_a_closed_store_refuses_everything_in_words(closed: Allocations) -> None
         with pytest.raises(StoreUnavailable, match="was closed") as refused:
             call()
         assert not refused.value.retryable
+
+
+@pytest.mark.parametrize("script", ["", "CREATE TABLE theirs (id INTEGER); VACUUM;"])
+def test_a_sqlite_file_that_is_not_ours_is_refused_and_not_touched(
+    tmp_path: Path, script: str
+) -> None:
+    """Red when the schema version is read through the pool, which turns the file into WAL mode."""
+    path = tmp_path / "theirs.db"
+    path.touch()
+    with closing(sqlite3.connect(path)) as theirs:
+        theirs.executescript(script)
+    before = path.read_bytes()
+    with pytest.raises(StoreNotInitialised):
+        connect(f"sqlite:///{path}", migrate=False)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["theirs.db"]

@@ -34,9 +34,9 @@ def hold_the_first_migration(monkeypatch: pytest.MonkeyPatch, observer: Raw) -> 
     first = iter([True])
 
     def migrate(self: Factory, cursor: Any) -> None:
-        holds = next(first, False)
         genuine(self, cursor)
-        if holds:
+        # Who comes here first has the lock: the other one is let on at the commit only.
+        if next(first, False):
             until(lambda: somebody_waits(observer), "another process waits to migrate")
 
     monkeypatch.setattr(Factory, "_migrate", migrate)

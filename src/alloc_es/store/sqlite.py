@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -88,7 +88,7 @@ class Datastore(SQLiteDatastore):
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         """A transaction that writes (`commit`) or one that reads."""
-        with self._mapped_errors(), self._turn(writing=commit):
+        with self.mapped_errors(), self._turn(writing=commit):
             self._check_file()
             connection = self.pool.get_connection()
             try:
@@ -119,7 +119,8 @@ class Datastore(SQLiteDatastore):
             self._one_writer.release()
 
     @contextmanager
-    def _mapped_errors(self) -> Iterator[None]:
+    def mapped_errors(self) -> Iterator[None]:
+        """Turn what SQLite and the library raise into our errors, conflicts aside."""
         try:
             yield
         except (IntegrityError, sqlite3.IntegrityError):
@@ -257,8 +258,13 @@ class Factory(SQLiteFactory, StoreFactory):
             self._migrate()
 
     def _version(self) -> int:
-        with self.datastore.transaction(commit=False) as cursor:
-            return _version(cursor)
+        # Not through the pool, which turns the file into WAL mode, even one that is not ours.
+        timeout = self._patience.timeout
+        with (
+            self.datastore.mapped_errors(),
+            closing(sqlite3.connect(self._path, timeout=timeout)) as connection,
+        ):
+            return _version(connection.cursor())
 
     def _migrate(self) -> None:
         with self.datastore.transaction(commit=True) as cursor:
@@ -279,7 +285,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _version(cursor: SQLiteCursor) -> int:
+def _version(cursor: SQLiteCursor | sqlite3.Cursor) -> int:
     cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'alloc_es_schema'")
     if cursor.fetchone() is None:
         return 0
