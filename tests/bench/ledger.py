@@ -51,13 +51,12 @@ class AllocEs(Rival):
         assert done.event is not None
         return done.generation
 
-    def contend(self, key: str, share_bps: int) -> int:
+    def contend(self, key: str, share_bps: int) -> None:
         """`commit_allocation` without an expected generation, which decides again itself."""
         done = self._allocations.workflow(TENANT, key).commit_allocation(
             {CHALLENGER: share_bps}, reason=REASON
         )
         assert done.event is not None
-        return done.attempts
 
     def read(self, key: str) -> int:
         """`allocation`."""

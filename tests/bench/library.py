@@ -66,14 +66,16 @@ class Library(Rival):
         self._application = (Snapshotting if snapshots else Plain)(dict(settings))
 
     def fill(self, key: str, generations: int) -> None:
-        """Save a made-up history, many events to a transaction."""
+        """Store a made-up history, many events to a transaction, and one snapshot at its end."""
         aggregate = AllocationAggregate(key, CURRENT, ACTOR, REASON)
         aggregate.register(CHALLENGER, 500, ACTOR, REASON)
         while aggregate.version < generations:
             aggregate.commit(500 + aggregate.version % 2, ACTOR, REASON)
-            if len(aggregate.pending_events) == _PAGE:
-                self._application.save(aggregate)
-        self._application.save(aggregate)
+        events = aggregate.collect_events()
+        for first in range(0, len(events), _PAGE):
+            self._application.events.put(events[first : first + _PAGE])
+        if self._application.snapshots is not None:
+            self._application.take_snapshot(aggregate.id)
 
     def commit(self, key: str, share_bps: int, expected: int) -> int:
         """Get the aggregate, compare its version, trigger an event and save."""
@@ -83,16 +85,13 @@ class Library(Rival):
         self._save(aggregate, share_bps)
         return aggregate.version
 
-    def contend(self, key: str, share_bps: int) -> int:
+    def contend(self, key: str, share_bps: int) -> None:
         """Get, trigger, save; after a conflict again from the start."""
-        attempt = 0
         while True:
-            attempt += 1
             try:
-                self._save(self._load(key), share_bps)
+                return self._save(self._load(key), share_bps)
             except LostRace:
                 continue
-            return attempt
 
     def read(self, key: str) -> int:
         """`repository.get`."""

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import count
 from types import TracebackType
 from typing import Self
 
@@ -37,15 +36,9 @@ class Rival(ABC):
     def read(self, key: str) -> int:
         """Load the newest state from the store and return its generation."""
 
-    def contend(self, key: str, share_bps: int) -> int:
-        """Set the share, whoever else does; return how often that was tried."""
-        for attempt in count(1):
-            try:
-                self.commit(key, share_bps, self.read(key))
-            except LostRace:
-                continue
-            return attempt
-        raise AssertionError("count() has no end")
+    @abstractmethod
+    def contend(self, key: str, share_bps: int) -> None:
+        """Set the share, whoever else does: after a lost race again, on fresh state."""
 
     def insert_run(self, key: str, run_id: str) -> None:
         """Record a run in a commit of its own."""

@@ -51,16 +51,22 @@ class PsycopgRow(Rival):
 
     def commit(self, key: str, share_bps: int, expected: int) -> int:
         """SELECT the row, compare, and UPDATE it where the version is still the same."""
-        if self.read(key) != expected:
+        if self.read(key) != expected or not self._update(key, share_bps, expected):
             raise LostRace
+        return expected + 1
+
+    def contend(self, key: str, share_bps: int) -> None:
+        """SELECT and UPDATE until one hits."""
+        while not self._update(key, share_bps, self.read(key)):
+            pass
+
+    def _update(self, key: str, share_bps: int, expected: int) -> bool:
         done = self._connection.execute(
             "UPDATE bench_allocations SET share_bps = %s, actor = %s, reason = %s,"
             " version = version + 1 WHERE id = %s AND version = %s",
             (share_bps, ACTOR, REASON, _id(key), expected),
         )
-        if done.rowcount != 1:
-            raise LostRace
-        return expected + 1
+        return done.rowcount == 1
 
     def read(self, key: str) -> int:
         """SELECT the row."""
@@ -101,16 +107,22 @@ class SqliteRow(Rival):
 
     def commit(self, key: str, share_bps: int, expected: int) -> int:
         """SELECT the row, compare, and UPDATE it where the version is still the same."""
-        if self.read(key) != expected:
+        if self.read(key) != expected or not self._update(key, share_bps, expected):
             raise LostRace
+        return expected + 1
+
+    def contend(self, key: str, share_bps: int) -> None:
+        """SELECT and UPDATE until one hits."""
+        while not self._update(key, share_bps, self.read(key)):
+            pass
+
+    def _update(self, key: str, share_bps: int, expected: int) -> bool:
         done = self._connection.execute(
             "UPDATE bench_allocations SET share_bps = ?, actor = ?, reason = ?,"
             " version = version + 1 WHERE id = ? AND version = ?",
             (share_bps, ACTOR, REASON, _id(key), expected),
         )
-        if done.rowcount != 1:
-            raise LostRace
-        return expected + 1
+        return done.rowcount == 1
 
     def read(self, key: str) -> int:
         """SELECT the row."""
