@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -58,9 +58,10 @@ def connect(
 
     `actor` is recorded with every command that names no other. `max_challengers` above 1
     is tournament mode. A call that meets an unavailable store tries for `timeout` seconds,
-    0.001 to 86,400 (a connection that can't be made at all is reported after 2). `clock`,
-    `new_id` (for command ids and salts) and `patience` replace the sources of time,
-    randomness and waiting.
+    0.001 to 86,400, and one that is under way then may take as long again; `connect`
+    itself gives up on a server that can't be reached after 2. `clock`, `new_id` (for
+    command ids and salts) and `patience` replace the sources of time, randomness and
+    waiting.
 
     Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
     `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
@@ -79,7 +80,7 @@ def connect(
         actor=parsed_actor,
         max_challengers=max_challengers,
         patience=patience,
-        clock=clock,
+        clock=partial(_read, clock),
         new_id=new_id,
     )
 
@@ -196,3 +197,10 @@ def _position(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_POSITION:
         raise InvalidSetting("after", f"{shown(value)} is no position; give an integer from 0 up")
     return value
+
+
+def _read(clock: Callable[[], object]) -> datetime:
+    now = clock()
+    if not isinstance(now, datetime) or now.utcoffset() is None:
+        raise InvalidSetting("clock", f"it says {shown(now)}, not a datetime with its time zone")
+    return now.astimezone(UTC)

@@ -73,11 +73,12 @@ class Committer:
 
         Raises a `Refusal`, `GenerationConflict`, `StoreUnavailable` or `OutcomeUnknown`.
         """
+        deadline = self._patience.deadline()
         turn = self._turns[hash(order.key) % _TURNS]
         if not turn.acquire(timeout=self._patience.timeout):
             raise StoreUnavailable(f"{order.key} was busy with other commands of this process")
         try:
-            return self._commit(order, self._patience.deadline())
+            return self._commit(order, deadline)
         finally:
             turn.release()
 

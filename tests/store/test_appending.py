@@ -1,6 +1,7 @@
 """What is appended is read back, in order, whole, and once."""
 
 from collections.abc import Callable
+from datetime import datetime
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from alloc_es import (
     AllocationCommitted,
     Allocations,
     GenerationConflict,
+    InvalidSetting,
     Routing,
     RunSpawned,
     UnknownWorkflow,
@@ -197,3 +199,14 @@ def test_a_peek_routes_as_a_run_would_and_records_nothing(
 
 def allotment(routed: RunSpawned | Routing) -> tuple[object, ...]:
     return (routed.version, routed.arm, routed.bucket, routed.slot, routed.salt, routed.generation)
+
+
+@pytest.mark.parametrize("now", [None, 17, "2026-03-01", datetime(2026, 3, 1)])  # noqa: DTZ001
+def test_a_clock_that_says_no_time_with_its_zone_is_refused(store_url: str, now: object) -> None:
+    """Red when `connect` hands a clock on as it is."""
+    with connect(store_url, clock=lambda: now) as allocations:  # type: ignore[arg-type,return-value]
+        workflow = allocations.workflow("acme", "triage")
+        with pytest.raises(InvalidSetting) as refused:
+            workflow.start("v1")
+        assert refused.value.setting == "clock"
+        assert allocations.position() == 0

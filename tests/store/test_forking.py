@@ -4,8 +4,11 @@ import json
 import os
 import warnings
 from collections.abc import Callable
+from typing import Any
 
-from alloc_es import Allocations, StoreUnavailable, Workflow
+import pytest
+
+from alloc_es import Allocations, StoreUnavailable, Workflow, connect
 
 
 def test_a_child_of_a_fork_is_refused_in_words_and_the_parent_goes_on(
@@ -20,6 +23,31 @@ def test_a_child_of_a_fork_is_refused_in_words_and_the_parent_goes_on(
     assert report == [refusal] * 6
     assert workflow.register_challenger("v2").generation == 2
     assert [each.generation for each in workflow.history()] == [1, 2]
+
+
+@pytest.mark.postgresql
+def test_a_child_that_drops_what_it_was_handed_closes_no_socket_of_the_parent(
+    postgres_url: str,
+) -> None:
+    """Red when `Datastore.close` does not compare processes."""
+    with connect(postgres_url) as allocations:
+        before = backend(allocations)
+        assert in_fork(lambda: drop(allocations)) == ["dropped"]
+        assert backend(allocations) == before
+
+
+def drop(allocations: Allocations) -> list[str]:
+    """What the end of the last reference does."""
+    allocations._store.close()
+    return ["dropped"]
+
+
+def backend(allocations: Allocations) -> int:
+    """The server process behind the connection that is free in the pool."""
+    recorder: Any = allocations._store.decisions.recorder
+    with recorder.datastore.get_connection() as connection:
+        connection.execute("SELECT 1")
+        return int(connection.info.backend_pid)
 
 
 def try_everything(allocations: Allocations, workflow: Workflow) -> list[str]:

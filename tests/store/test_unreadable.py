@@ -16,7 +16,10 @@ TAMPERED: dict[str, tuple[Tamper, str]] = {
         lambda fields: fields.update(schema_version=2),
         "its schema version is 2, known is 1",
     ),
-    "no schema version": (lambda fields: fields.pop("schema_version"), "'schema_version'"),
+    "no schema version": (
+        lambda fields: fields.pop("schema_version"),
+        "its schema version is None, not a number from 1 up",
+    ),
     "an unknown field": (
         lambda fields: fields.update(priority=1),
         "priority: Extra inputs are not permitted",

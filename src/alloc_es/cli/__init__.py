@@ -1,15 +1,18 @@
 """The command line `alloc-es`: from arguments to a command, from an outcome to an exit code."""
 
-import json
 import os
 import sys
-from importlib.metadata import version
-from typing import Annotated
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
+from typing import Annotated, Any, cast
 
 import typer
 
 from alloc_es.cli import deciding, demo, reading
-from alloc_es.cli.output import error_document, one_line
+from alloc_es.cli.documents import error_document
+from alloc_es.cli.output import OutputLost, close_output, print_error, write
 from alloc_es.errors import (
     AllocationError,
     GenerationConflict,
@@ -28,19 +31,29 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (StoreUnavailable, 4),
     (OutcomeUnknown, 5),
 )
-"""Error → exit code. Wrong usage is 2 as well; a demo whose claim did not hold ends with 6."""
+"""Error → exit code, for what the library raises; the others are below."""
 
-# What a shell reports of a program that a closed pipe has killed: 128 and SIGPIPE.
+_USAGE = 2
+_CLAIM_FAILED = 6
+# From sysexits.h: a bug of ours, and output that could not be written.
+_UNEXPECTED = 70
+_OUTPUT_LOST = 74
+# What a shell reports of a program that a signal has ended: 128 and the signal's number.
+_INTERRUPTED = 130
 _BROKEN_PIPE = 141
+
+_DEBUG = "ALLOC_ES_DEBUG"
+
+# Its class is click's in older releases of typer and typer's own in newer ones.
+_UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
-    "5 outcome unknown, 6 a check failed."
+    "5 outcome unknown, 6 a check of the demo failed."
 )
 
 app = typer.Typer(
     name="alloc-es",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -48,44 +61,43 @@ app = typer.Typer(
 )
 
 for command in (*deciding.COMMANDS, *reading.COMMANDS, demo.demo):
-    app.command(name=command.__name__.rstrip("_"))(command)
+    app.command(name=command.__name__.rstrip("_"), epilog=_EPILOG)(command)
 
 
-@app.callback(epilog=_EPILOG)
+@app.callback(epilog=_EPILOG, invoke_without_command=True)
 def common(
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,
 ) -> None:
-    """Who serves each workflow: one current version, its challengers and the split."""
+    """Who serves each workflow: one current version, its challengers and the split.
+
+    Every command takes --help, --store and --json.
+    """
     if show_version:
-        typer.echo(f"alloc-es {version('alloc-es')}")
+        write(f"alloc-es {_version()}\n")
         raise typer.Exit
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        code = _run()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has left. Python flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _BROKEN_PIPE
-    sys.exit(code)
+    _prepare_streams()
+    sys.exit(run(sys.argv[1:]))
 
 
-def _run() -> int | str | None:
+def run(arguments: Sequence[str]) -> int:
+    """Carry one command out, tell its outcome, and return its exit code."""
+    as_json = "--json" in arguments
     try:
-        app()
-    except SystemExit as end:
-        return end.code
-    except AllocationError as error:
-        return _report(error, as_json="--json" in sys.argv)
-    return None
+        code = _carry_out(arguments)
+        if code == _INTERRUPTED:
+            # typer has made a code of it.
+            raise KeyboardInterrupt
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - nobody else would tell it
+        code, message = _judge(error)
+        if message:
+            print_error(error_document(error, message, code), as_json=as_json)
+    return code
 
 
 def exit_code(error: AllocationError) -> int:
@@ -93,11 +105,73 @@ def exit_code(error: AllocationError) -> int:
     return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
 
 
-def _report(error: AllocationError, *, as_json: bool) -> int:
-    code = exit_code(error)
-    if as_json:
-        text = json.dumps(error_document(error, code), ensure_ascii=False)
-    else:
-        text = f"alloc-es: {one_line(str(error))}"
-    print(text, file=sys.stderr)
-    return code
+def _carry_out(arguments: Sequence[str]) -> int:
+    if not arguments:
+        app(["--help"], prog_name="alloc-es", standalone_mode=False)
+        return _USAGE
+    try:
+        code = app(_command_first(arguments), prog_name="alloc-es", standalone_mode=False)
+    except SystemExit as end:
+        # typer's own answer to a pipe that was closed on its help.
+        code = end.code
+    return code if isinstance(code, int) else 0
+
+
+def _judge(error: BaseException) -> tuple[int, str]:
+    """The exit code of whatever ended a command, and what to say; empty for nothing."""
+    match error:
+        case AllocationError():
+            return exit_code(error), str(error)
+        case _ if isinstance(error, _UsageError):
+            return _USAGE, _usage(error)
+        case demo.ClaimFailed():
+            return _CLAIM_FAILED, str(error)
+        case KeyboardInterrupt() | typer.Abort():
+            return _INTERRUPTED, "interrupted"
+        case OutputLost():
+            close_output()
+            broken = isinstance(error.__cause__, BrokenPipeError)
+            return (_BROKEN_PIPE, "") if broken else (_OUTPUT_LOST, str(error))
+        case _:
+            return _UNEXPECTED, _unexpected(error)
+
+
+def _unexpected(error: BaseException) -> str:
+    if os.environ.get(_DEBUG):
+        traceback.print_exception(error)
+    kind = type(error).__name__
+    return f"unexpected {kind}: {error}; {_DEBUG}=1 shows where it comes from"
+
+
+def _usage(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "alloc-es"
+    return f"{error.format_message().rstrip('.')}; see `{path} --help`"
+
+
+def _command_first(arguments: Sequence[str]) -> list[str]:
+    """Move `--store` and `--json` from in front of the command to behind it."""
+    moved: list[str] = []
+    rest = list(arguments)
+    while rest and (rest[0] == "--json" or rest[0].partition("=")[0] == "--store"):
+        count = 2 if rest[0] == "--store" else 1
+        moved += rest[:count]
+        rest = rest[count:]
+    return [*rest[:1], *moved, *rest[1:]]
+
+
+def _prepare_streams() -> None:
+    """Make printing safe: a closed stream swallows, and what can't be encoded is escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open to the end
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _version() -> str:
+    try:
+        return version("alloc-es")
+    except PackageNotFoundError:
+        return "(run from its source, not installed)"

@@ -22,23 +22,45 @@ from alloc_es.cli.options import (
     parse_shares,
 )
 from alloc_es.cli.output import print_committed, print_document, say
+from alloc_es.errors import StoreNotInitialised
 from alloc_es.identity import WorkflowKey, parse_identifier
 from alloc_es.split import Share
+from alloc_es.store.schema import SCHEMA_VERSION
 
 
 def init(store: StoreUrl = STORE, as_json: AsJson = False) -> None:
-    """Make the tables of a store, or bring those of an older release up to date."""
+    """Make the tables of a store, or upgrade those of an older release."""
+    found = _schema_version(store)
     with opened(store, migrate=True) as allocations:
-        if as_json:
-            print_document({"store": allocations.store, "ready": True})
-        else:
-            say(f"{allocations.store} is ready")
+        where = allocations.store
+    match found:
+        case 0:
+            done, words = "created", "its tables were made"
+        case version if version < SCHEMA_VERSION:
+            done, words = "upgraded", f"it was upgraded from schema version {version}"
+        case _:
+            done, words = "unchanged", "nothing to do"
+    if as_json:
+        version = SCHEMA_VERSION
+        print_document({"store": where, "ready": True, "done": done, "schema_version": version})
+    else:
+        say(f"{where} is ready: {words}")
+
+
+def _schema_version(store: str) -> int:
+    """The schema version that a store is at; 0 for one without tables, or without a file."""
+    try:
+        opened(store).close()
+    except StoreNotInitialised as missing:
+        return missing.found
+    return SCHEMA_VERSION
 
 
 def start(
     tenant: Tenant,
     workflow: WorkflowId,
     version: VersionId,
+    max_challengers: MaxChallengers = 1,
     store: StoreUrl = STORE,
     expected_generation: Expected = None,
     command_id: CommandId = None,
@@ -46,11 +68,14 @@ def start(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a workflow its first current version; makes the store if there is none."""
+    """Give a workflow its first current version.
+
+    Makes the store if there is none.
+    """
     sender = Sender(expected_generation, command_id, reason, actor)
     WorkflowKey.parse(tenant, workflow)
     parse_identifier("version", version)
-    with opened(store, migrate=True) as allocations:
+    with opened(store, migrate=True, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
         print_committed(target.start(version, **sender.keywords), as_json=as_json)
 
@@ -70,7 +95,10 @@ def register(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a version compete with the current one for a share of the traffic."""
+    """Let a version compete for a share of the traffic.
+
+    Refused while another challenger is live, unless --max-challengers allows more.
+    """
     sender = Sender(expected_generation, command_id, reason, actor)
     with opened(store, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
@@ -85,6 +113,7 @@ def commit(
         list[str],
         typer.Argument(metavar="VERSION=SHARE", help="For example v2=10%.", show_default=False),
     ],
+    max_challengers: MaxChallengers = 1,
     store: StoreUrl = STORE,
     expected_generation: Expected = None,
     command_id: CommandId = None,
@@ -92,10 +121,10 @@ def commit(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the shares of live challengers; the current version gets the rest."""
+    """Set challengers' shares; the current version gets the rest."""
     sender = Sender(expected_generation, command_id, reason, actor)
     wish = parse_shares(shares)
-    with opened(store) as allocations:
+    with opened(store, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
         committed = target.commit_allocation(wish, **sender.keywords)
     print_committed(committed, as_json=as_json)
@@ -105,6 +134,7 @@ def promote(
     tenant: Tenant,
     workflow: WorkflowId,
     version: VersionId,
+    max_challengers: MaxChallengers = 1,
     store: StoreUrl = STORE,
     expected_generation: Expected = None,
     command_id: CommandId = None,
@@ -114,7 +144,7 @@ def promote(
 ) -> None:
     """Make a live challenger the current version."""
     sender = Sender(expected_generation, command_id, reason, actor)
-    with opened(store) as allocations:
+    with opened(store, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
         committed = target.promote_challenger(version, **sender.keywords)
     print_committed(committed, as_json=as_json)
@@ -130,6 +160,7 @@ def reject(
             metavar="VERSION", help="The version that takes over its slot.", show_default=False
         ),
     ] = None,
+    max_challengers: MaxChallengers = 1,
     store: StoreUrl = STORE,
     expected_generation: Expected = None,
     command_id: CommandId = None,
@@ -137,9 +168,12 @@ def reject(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a live challenger out; without a replacement this is the generate trigger."""
+    """Take a live challenger out, or replace it.
+
+    Without a replacement this is the trigger to generate another version.
+    """
     sender = Sender(expected_generation, command_id, reason, actor)
-    with opened(store) as allocations:
+    with opened(store, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
         committed = target.reject_challenger(version, replacement=replacement, **sender.keywords)
     print_committed(committed, as_json=as_json)
@@ -162,6 +196,7 @@ def rollback(
             metavar="VERSION", help="A live challenger to take out; repeatable.", show_default=False
         ),
     ] = None,
+    max_challengers: MaxChallengers = 1,
     store: StoreUrl = STORE,
     expected_generation: Expected = None,
     command_id: CommandId = None,
@@ -169,9 +204,12 @@ def rollback(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an earlier current version current again."""
+    """Make an earlier current version current again.
+
+    Live challengers must be named with --drop.
+    """
     sender = Sender(expected_generation, command_id, reason, actor)
-    with opened(store) as allocations:
+    with opened(store, max_challengers=max_challengers) as allocations:
         target = allocations.workflow(tenant, workflow)
         committed = target.roll_back(
             to_generation=to_generation, drop=drop or (), **sender.keywords

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -18,20 +21,24 @@ from rich.progress import Progress
 
 from alloc_es.allocation import Allocation
 from alloc_es.app import Allocations, connect
-from alloc_es.cli.options import AsJson
-from alloc_es.cli.output import allocation_document, print_document, say, split_words
-from alloc_es.cli.race import race
+from alloc_es.cli.documents import allocation_document, split_words
+from alloc_es.cli.options import AsJson, refuse_memory
+from alloc_es.cli.output import print_document, say
+from alloc_es.cli.race import Race, race
 from alloc_es.clock import new_id
-from alloc_es.errors import ChallengerAlreadyLive, InvalidSetting
+from alloc_es.errors import ChallengerAlreadyLive
 from alloc_es.events import ChallengerRejectedWithoutReplacement, RunSpawned
 from alloc_es.routing import bucket_of
 from alloc_es.split import BUCKETS, holds
 from alloc_es.workflow import Workflow
 
 _TENANT = "demo"
-_CHECK_FAILED = 6
 # A fair split is off by more once in 1.7 million demos (normal approximation).
 _SIGMAS = 5
+
+
+class ClaimFailed(Exception):
+    """What the demo was about to say is not so."""
 
 
 @dataclass(slots=True)
@@ -47,10 +54,9 @@ class _Script:
             say(text)
 
     def check(self, claim: str, *, holds: bool) -> None:
-        """Stop the demo, with an exit code of its own, at a claim that does not hold."""
+        """Stop the demo at a claim that does not hold."""
         if not holds:
-            print(f"alloc-es: the demo found this not to hold: {claim}", file=sys.stderr)
-            raise typer.Exit(_CHECK_FAILED)
+            raise ClaimFailed(f"the demo found this not to hold: {claim}")
 
 
 def demo(
@@ -64,11 +70,19 @@ def demo(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of the race.")] = 100,
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs to spawn.")] = 1_000,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the SQLite file and say where it is.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Race two schedulers, spawn runs, reject, read the trigger once, and reopen the store."""
+    """Do the whole job on a real store, checking every claim.
+
+    Two scheduler processes race, runs are spawned and recomputed, the challenger is
+    rejected, its trigger is read once, and a fresh process reopens the store. It works on
+    a workflow of its own and does not look at ALLOC_ES_STORE.
+    """
     script = _Script(quiet=as_json)
-    with _demo_store(store) as url, connect(url, actor="demo") as allocations:
+    with _demo_store(store, keep=keep) as url, connect(url, actor="demo") as allocations:
         workflow = allocations.workflow(_TENANT, f"triage-{new_id()[:8]}")
         script.tell(
             f"store: {allocations.store}", store=allocations.store, workflow=str(workflow.key)
@@ -79,10 +93,18 @@ def demo(
         _recompute(script, workflow, runs)
         _reject(script, allocations, workflow)
         _reopen(script, url, workflow.allocation())
-        if store:
-            script.tell(f"look at it: alloc-es show {_TENANT} {workflow.key.workflow_id}")
+        script.tell(_afterwards(url, workflow, kept=bool(store) or keep))
     if as_json:
         print_document(script.facts)
+
+
+def _afterwards(url: str, workflow: Workflow, *, kept: bool) -> str:
+    if not kept:
+        return "the store is removed now; --keep keeps it, --store URL names one of yours"
+    secret = urlsplit(url).password or "password=" in url
+    shown = "URL" if secret else shlex.quote(url)
+    command = f"{_TENANT} {workflow.key.workflow_id} --store {shown}"
+    return f"look at it: alloc-es show {command}, or history in place of show"
 
 
 def _begin(script: _Script, workflow: Workflow) -> None:
@@ -108,10 +130,13 @@ def _race(script: _Script, url: str, workflow: Workflow, rounds: int) -> None:
     except RuntimeError as error:
         script.check(f"both schedulers finish ({error})", holds=False)
         raise
-    winners = [sum(attempt.won for attempt in attempts) for attempts in result.rounds]
-    script.check("each round has one winner", holds=winners == [1] * rounds)
-    made = workflow.allocation().generation - before
+    script.check("each round has one winner", holds=_one_winner_each(result, rounds))
+    script.check("each loser is told who won, and then commits", holds=_losers_know(result))
+    generations = [entry.generation for entry in workflow.history()]
+    made = generations[-1] - before
     script.check("each commit made one generation", holds=made == len(result.attempts))
+    whole = generations == list(range(1, generations[-1] + 1))
+    script.check("the log holds every generation once", holds=whole)
     wins = ", ".join(f"{name} won {count}" for name, count in result.wins.items())
     script.tell(
         f"{wins}; {result.conflicts} losers were told who had won, then committed; "
@@ -122,6 +147,22 @@ def _race(script: _Script, url: str, workflow: Workflow, rounds: int) -> None:
         commits=made,
     )
     workflow.commit_allocation({"v2": 500}, reason="back to the split of the demo")
+
+
+def _one_winner_each(result: Race, rounds: int) -> bool:
+    winners = [sum(attempt.won for attempt in attempts) for attempts in result.rounds]
+    return winners == [1] * rounds
+
+
+def _losers_know(result: Race) -> bool:
+    """Whether each loser's conflict named the round's winner and generation, not its own."""
+    for attempts in result.rounds:
+        won = next(attempt for attempt in attempts if attempt.won)
+        for lost in (attempt for attempt in attempts if not attempt.won):
+            told = (lost.winner, lost.actual) == (won.scheduler, won.generation)
+            if not told or lost.generation <= won.generation:
+                return False
+    return True
 
 
 def _spawn(script: _Script, workflow: Workflow, runs: int) -> None:
@@ -223,11 +264,15 @@ def _progress(script: _Script, doing: str, total: int) -> Iterator[Callable[[int
 
 
 @contextmanager
-def _demo_store(store: str | None) -> Iterator[str]:
+def _demo_store(store: str | None, *, keep: bool) -> Iterator[str]:
+    """The URL of the store to work on; a directory that was made for it goes, unless kept."""
     if store:
-        if store.startswith("memory:"):
-            raise InvalidSetting("--store", "the demo needs one that outlives a process")
+        refuse_memory(store)
         yield store
         return
-    with TemporaryDirectory(prefix="alloc-es-demo-") as directory:
-        yield f"sqlite:///{Path(directory) / 'alloc.db'}"
+    directory = Path(mkdtemp(prefix="alloc-es-demo-"))
+    try:
+        yield f"sqlite:///{directory / 'alloc.db'}"
+    finally:
+        if not keep:
+            rmtree(directory, ignore_errors=True)

@@ -1,86 +1,166 @@
 """Tables, and the split drawn so that one sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from alloc_es.allocation import Allocation
-from alloc_es.cli.output import one_line, split_words
+from alloc_es.cli.documents import split_words
+from alloc_es.cli.output import one_line
 from alloc_es.events import DecisionEvent
 from alloc_es.split import BUCKETS, Share
 from alloc_es.store import Recorded
 from alloc_es.wording import describe
 
 _BAR_WIDTH = 50
+_ANY_WIDTH = 1_000_000
 # Different without colour too: the control is solid, challengers take turns.
-_FILLS = (("█", "cyan"), ("▓", "yellow"), ("▒", "magenta"), ("░", "green"))
+_STYLES = ("cyan", "yellow", "magenta", "green")
+_FILLS = "█▓▒░"
+_ASCII_FILLS = "#=+-"
 
 
-def split_drawing(newest: Recorded[DecisionEvent]) -> RenderableType:
+@dataclass(frozen=True, slots=True)
+class SplitDrawing:
     """One workflow: a bar of the split, a line for each arm, and who decided last."""
-    allocation = newest.event.allocation
-    title = f"{one_line(str(allocation.key))}  generation {allocation.generation}"
-    why = f": {one_line(newest.reason)}" if newest.reason else ""
-    last = f"last: {describe(newest.event)}, by {newest.actor}, {_when(newest.time)}{why}"
-    return Group(Text(title, style="bold"), _bar(allocation), _legend(allocation), Text(last))
+
+    newest: Recorded[DecisionEvent]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw for the width and the characters that a terminal has."""
+        newest, allocation = self.newest, self.newest.event.allocation
+        fills = _ASCII_FILLS if options.ascii_only else _FILLS
+        title = f"{one_line(str(allocation.key))}  generation {allocation.generation}"
+        yield Text(title, style="bold")
+        yield _bar(allocation, fills, min(_BAR_WIDTH, options.max_width))
+        yield _legend(allocation, fills)
+        why = f": {one_line(newest.reason)}" if newest.reason else ""
+        last = f"last: {describe(newest.event)}, by {newest.actor}, {_when(newest.time)}{why}"
+        yield Text(last)
 
 
-def allocation_table(allocations: Sequence[Allocation]) -> Table:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table where it fits; on a narrower terminal a block of lines for each row.
+
+    A block is one of `titles` over the row's `details`.
+    """
+
+    columns: tuple[str, ...]
+    cells: Sequence[tuple[str, ...]]
+    titles: Sequence[str]
+    details: Sequence[tuple[str, ...]]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Choose by the width that the table would take."""
+        table = self._table()
+        wanted = Measurement.get(console, options.update(width=_ANY_WIDTH), table)
+        if wanted.maximum <= options.max_width:
+            yield table
+        else:
+            yield from self._blocks()
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+        for column in self.columns:
+            table.add_column(column, overflow="fold")
+        for cells in self.cells:
+            table.add_row(*(Text(cell) for cell in cells))
+        return table
+
+    def _blocks(self) -> Iterator[RenderableType]:
+        for title, details in zip(self.titles, self.details, strict=True):
+            yield Text(title, style="bold", overflow="fold")
+            lines = Table.grid(padding=(0, 0, 0, 2))
+            for detail in filter(None, details):
+                lines.add_row("", Text(detail, overflow="fold"))
+            yield lines
+
+
+def allocation_rows(allocations: Sequence[Allocation]) -> Rows:
     """Many workflows, a row each."""
-    table = _table("TENANT", "WORKFLOW", "GENERATION", "CURRENT", "CHALLENGERS", "SPLIT")
-    for allocation in allocations:
-        table.add_row(
-            Text(one_line(allocation.tenant_id)),
-            Text(one_line(allocation.workflow_id)),
-            Text(str(allocation.generation)),
-            Text(one_line(allocation.current)),
-            Text(one_line(", ".join(allocation.challengers) or "-")),
-            Text(one_line(split_words(allocation))),
-        )
-    return table
+    return Rows(
+        columns=("TENANT", "WORKFLOW", "GENERATION", "CURRENT", "CHALLENGERS", "SPLIT"),
+        cells=[
+            (
+                one_line(found.tenant_id),
+                one_line(found.workflow_id),
+                str(found.generation),
+                one_line(found.current),
+                one_line(", ".join(found.challengers) or "-"),
+                one_line(split_words(found)),
+            )
+            for found in allocations
+        ],
+        titles=[f"{one_line(str(a.key))}  generation {a.generation}" for a in allocations],
+        details=[(one_line(split_words(found)),) for found in allocations],
+    )
 
 
-def history_table(entries: Sequence[Recorded[DecisionEvent]]) -> Table:
+def history_rows(entries: Sequence[Recorded[DecisionEvent]]) -> Rows:
     """Every decision of one workflow, a row each."""
-    table = _table("GENERATION", "POSITION", "TIME (UTC)", "WHAT", "SPLIT", "ACTOR", "REASON")
-    for entry in entries:
-        table.add_row(
-            Text(str(entry.generation)),
-            Text(str(entry.position)),
-            Text(f"{entry.time:%Y-%m-%d %H:%M:%S}"),
-            Text(one_line(describe(entry.event))),
-            Text(one_line(split_words(entry.event.allocation))),
-            Text(one_line(entry.actor)),
-            Text(one_line(entry.reason)),
-        )
-    return table
+    return Rows(
+        columns=("GENERATION", "POSITION", "TIME (UTC)", "WHAT", "SPLIT", "ACTOR", "REASON"),
+        cells=[
+            (
+                str(entry.generation),
+                str(entry.position),
+                f"{entry.time:%Y-%m-%d %H:%M:%S}",
+                _what(entry.event),
+                one_line(split_words(entry.event.allocation)),
+                one_line(entry.actor),
+                one_line(entry.reason),
+            )
+            for entry in entries
+        ],
+        titles=[
+            f"{entry.generation}  {one_line(entry.actor)}, {_when(entry.time)}" for entry in entries
+        ],
+        details=[
+            (
+                f"{_what(entry.event)}: {one_line(split_words(entry.event.allocation))}",
+                one_line(entry.reason),
+            )
+            for entry in entries
+        ],
+    )
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _what(event: DecisionEvent) -> str:
+    """What was decided; a split is told beside it anyway."""
+    is_split = getattr(event, "decision", None) == "split"
+    return "new split" if is_split else one_line(describe(event))
 
 
-def _bar(allocation: Allocation) -> Text:
-    """A bar in which every arm with a share has at least one cell."""
-    bar = Text()
-    challengers = [_cells(arm.share_bps) for arm in allocation.challenger_arms]
-    cells = [max(1, _BAR_WIDTH - sum(challengers)), *challengers]
-    for index, count in enumerate(cells):
-        fill, style = _fill(index)
+def _bar(allocation: Allocation, fills: str, width: int) -> Text:
+    bar = Text(overflow="fold")
+    for index, count in enumerate(_cells([arm.share_bps for arm in allocation.arms], width)):
+        fill, style = _look(index, fills)
         bar.append(fill * count, style=style)
     return bar
 
 
-def _legend(allocation: Allocation) -> Table:
+def _cells(shares: Sequence[int], width: int) -> list[int]:
+    """How many cells each arm gets: by its share, and one at least if it has any."""
+    challengers = [max(1, round(share * width / BUCKETS)) if share else 0 for share in shares[1:]]
+    return [max(1, width - sum(challengers)), *challengers]
+
+
+def _legend(allocation: Allocation, fills: str) -> Table:
     table = Table.grid(padding=(0, 2))
+    for _ in range(5):
+        table.add_column(overflow="fold")
     for index, arm in enumerate(allocation.arms):
-        fill, style = _fill(index)
+        fill, style = _look(index, fills)
         table.add_row(
             Text(fill, style=style),
             Text(one_line(arm.version), style="bold"),
@@ -91,12 +171,10 @@ def _legend(allocation: Allocation) -> Table:
     return table
 
 
-def _cells(share_bps: int) -> int:
-    return max(1, round(share_bps * _BAR_WIDTH / BUCKETS)) if share_bps else 0
-
-
-def _fill(index: int) -> tuple[str, str]:
-    return _FILLS[0] if index == 0 else _FILLS[1 + (index - 1) % (len(_FILLS) - 1)]
+def _look(index: int, fills: str) -> tuple[str, str]:
+    """The control's character and style, or those of a challenger's turn."""
+    turn = 0 if index == 0 else 1 + (index - 1) % (len(fills) - 1)
+    return fills[turn], _STYLES[turn]
 
 
 def _when(time: datetime) -> str:

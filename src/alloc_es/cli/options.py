@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from alloc_es.app import DEFAULT_STORE, Allocations, connect
-from alloc_es.errors import InvalidSplit
+from alloc_es.errors import InvalidSetting, InvalidSplit
 from alloc_es.split import Share
 
 Tenant = Annotated[
@@ -95,7 +95,14 @@ class Sender:
 
 def opened(store: str, *, migrate: bool = False, max_challengers: int = 1) -> Allocations:
     """A connection for one command. A mistyped store is reported, never created."""
-    return connect(store, actor=user_name(), migrate=migrate, max_challengers=max_challengers)
+    refuse_memory(store)
+    return connect(store, migrate=migrate, max_challengers=max_challengers)
+
+
+def refuse_memory(store: str) -> None:
+    """Refuse a store that would be gone when the command ends, before it is believed."""
+    if store.startswith("memory:"):
+        raise InvalidSetting("store", f"{store} ends with the command; name one that lasts")
 
 
 def user_name() -> str:

@@ -1,48 +1,79 @@
-"""How results and errors are put into words and into JSON."""
+"""How results and errors reach the streams: safely, whole, and in one place."""
 
 import json
+import os
 import sys
-from dataclasses import asdict
-from datetime import datetime
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console, RenderableType
 
-from alloc_es.allocation import Allocation
+from alloc_es.cli.documents import committed_document, split_words
 from alloc_es.committing import Committed
-from alloc_es.errors import AllocationError
-from alloc_es.events import DecisionEvent
-from alloc_es.routing import Routing
-from alloc_es.split import Share
-from alloc_es.store import Recorded
 from alloc_es.wording import describe
 
-_PIPE_WIDTH = 160
+# Wide enough that in a pipe no line is ever folded: an entry is a line, whoever reads it.
+_PIPE_WIDTH = 100_000
+
+# Families of emoji and several scripts are written with these; identifiers may hold them.
+_JOINERS = "\u200c\u200d"
+
+
+class OutputLost(Exception):
+    """What was printed did not arrive; its cause is an `OSError`.
+
+    Not an `OSError` itself: typer ends the process with exit code 1 at a closed pipe, and
+    here 1 means that the rules refused something.
+    """
+
+
+def write(text: str) -> None:
+    """Write to stdout, now. Raises `OutputLost`."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputLost(f"the output could not be written: {error.strerror}") from error
+
+
+def close_output() -> None:
+    """Let what is left of stdout go nowhere; Python flushes at its end, and would complain."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(text: str) -> str:
     """Text as one line that can't move the cursor or turn the writing direction."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
+    return "".join(c if c.isprintable() or c in _JOINERS else _escaped(c) for c in text)
 
 
 def say(text: str) -> None:
     """Print one sentence for people."""
-    print(one_line(text))
+    write(f"{one_line(text)}\n")
 
 
 def print_rich(*parts: RenderableType) -> None:
-    """Print tables and drawings: coloured and folded on a terminal, plain and wide in a pipe."""
+    """Print tables and drawings: coloured and folded on a terminal, plain in a pipe."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(*parts, sep="\n")
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(*parts, sep="\n")
+    write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def print_document(document: Any) -> None:
     """Print one JSON document."""
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    write(f"{_json(document, sys.stdout, indent=2)}\n")
+
+
+def print_error(document: dict[str, Any], *, as_json: bool) -> None:
+    """Print what went wrong on stderr, in one line."""
+    if as_json:
+        text = _json(document, sys.stderr)
+    else:
+        text = f"alloc-es: {one_line(document['error']['message'])}"
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def print_committed(committed: Committed, *, as_json: bool) -> None:
@@ -52,96 +83,25 @@ def print_committed(committed: Committed, *, as_json: bool) -> None:
         return
     allocation = committed.allocation
     what = describe(committed.event) if committed.event else "nothing to do"
-    before = ", by an earlier call" if committed.replayed else ""
+    stands = "was brought" if committed.replayed else "is at"
+    to, by = ("to ", " by an earlier call") if committed.replayed else ("", "")
     say(
-        f"{allocation.key} is at generation {committed.generation} ({what}{before}): "
+        f"{allocation.key} {stands} {to}generation {committed.generation}{by} ({what}): "
         f"{split_words(allocation)}"
     )
 
 
-def split_words(allocation: Allocation) -> str:
-    """The split in a few words, control first."""
-    return ", ".join(f"{version} {Share(bps)}" for version, bps in allocation.split.items())
+def _json(document: Any, stream: Any, indent: int | None = None) -> str:
+    """JSON that is safe on a terminal: what is not printable is escaped, as JSON escapes."""
+    utf = (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
+    text = json.dumps(document, ensure_ascii=not utf, indent=indent)
+    return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text)
 
 
-def committed_document(committed: Committed) -> dict[str, Any]:
-    """A command's outcome, in the names of the Python API."""
-    event = committed.event
-    return {
-        "generation": committed.generation,
-        "allocation": allocation_document(committed.allocation),
-        "event": event_fields(event) if event else None,
-        "attempts": committed.attempts,
-        "replayed": committed.replayed,
-    }
+def _json_escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
-def allocation_document(allocation: Allocation) -> dict[str, Any]:
-    """An allocation, in the names of the Python API."""
-    stored = allocation.model_dump(mode="json")
-    shares = [arm.share_bps for arm in allocation.arms]
-    arms = [{**arm, "share_bps": share} for arm, share in zip(stored["arms"], shares, strict=True)]
-    return {
-        "tenant_id": allocation.tenant_id,
-        "workflow_id": allocation.workflow_id,
-        "current": allocation.current,
-        "challenger": allocation.challenger,
-        "challengers": list(allocation.challengers),
-        "split": allocation.split,
-        **stored,
-        "arms": arms,
-    }
-
-
-def event_fields(event: DecisionEvent) -> dict[str, Any]:
-    """A decision with its type, without the allocation that it left behind."""
-    return {"type": type(event).__name__, **event.model_dump(mode="json", exclude={"allocation"})}
-
-
-def event_document(entry: Recorded[DecisionEvent]) -> dict[str, Any]:
-    """A decision with its place in the log and the allocation that it left behind."""
-    fields = event_fields(entry.event)
-    return {
-        "generation": entry.generation,
-        "position": entry.position,
-        "time": fields["recorded_at"],
-        "what": describe(entry.event),
-        **fields,
-        "allocation": allocation_document(entry.event.allocation),
-    }
-
-
-def routing_document(routing: Routing) -> dict[str, Any]:
-    """A routing, in the names of the Python API."""
-    return asdict(routing)
-
-
-def error_document(error: AllocationError, code: int) -> dict[str, Any]:
-    """An error with its facts, as far as JSON has a form for them."""
-    facts = {name: _fact(value) for name, value in vars(error).items() if not name.startswith("_")}
-    return {
-        "error": {
-            "type": type(error).__name__,
-            "message": str(error),
-            "exit_code": code,
-            **facts,
-        }
-    }
-
-
-def _fact(value: Any) -> Any:
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case datetime():
-            return value.isoformat()
-        case tuple() | list():
-            return [_fact(item) for item in value]
-        case Allocation():
-            return allocation_document(value)
-        case _ if isinstance(value, DecisionEvent):
-            return event_fields(value)
-        case _ if hasattr(value, "model_dump"):
-            return value.model_dump(mode="json")
-        case _:
-            return str(value)
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

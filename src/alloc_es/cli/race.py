@@ -111,10 +111,26 @@ def race(
     with _interrupts_kept_from_children():
         for each in runners:
             each.start()
-    attempts = _collect(outbox, rounds, len(schedulers), on_round)
+    try:
+        attempts = _collect(outbox, rounds, len(schedulers), on_round)
+    except BaseException:
+        _end(runners, barrier)
+        raise
     for each in runners:
         each.join(_PATIENCE_SECONDS)
     return Race(tuple(sorted(attempts, key=lambda a: (a.round, a.scheduler))))
+
+
+def _end(runners: Sequence[Any], barrier: Any) -> None:
+    """End the schedulers in mid-race."""
+    for each in runners:
+        if isinstance(each, threading.Thread):
+            barrier.abort()
+        else:
+            # No barrier of processes is touched: one of them may have died with its lock.
+            each.terminate()
+    for each in runners:
+        each.join(_PATIENCE_SECONDS)
 
 
 @contextmanager

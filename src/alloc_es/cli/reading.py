@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from alloc_es.cli.drawing import allocation_table, history_table, split_drawing
+from alloc_es.cli.documents import allocation_document, event_document, routing_document
+from alloc_es.cli.drawing import SplitDrawing, allocation_rows, history_rows
 from alloc_es.cli.options import (
     STORE,
     Actor,
@@ -15,14 +16,7 @@ from alloc_es.cli.options import (
     opened,
     user_name,
 )
-from alloc_es.cli.output import (
-    allocation_document,
-    event_document,
-    print_document,
-    print_rich,
-    routing_document,
-    say,
-)
+from alloc_es.cli.output import print_document, print_rich, say
 
 
 def show(
@@ -34,7 +28,7 @@ def show(
     if as_json:
         print_document(allocation_document(newest.event.allocation))
     else:
-        print_rich(split_drawing(newest))
+        print_rich(SplitDrawing(newest))
 
 
 def list_(
@@ -45,13 +39,13 @@ def list_(
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
-    """List every workflow with its current version, challengers and split."""
+    """List workflows with current version, challengers and split."""
     with opened(store) as allocations:
         found = allocations.list(tenant)
     if as_json:
         print_document([allocation_document(allocation) for allocation in found])
     elif found:
-        print_rich(allocation_table(found))
+        print_rich(allocation_rows(found))
     else:
         say("no workflow was started yet")
 
@@ -65,7 +59,7 @@ def history(
     if as_json:
         print_document([event_document(entry) for entry in entries])
     else:
-        print_rich(history_table(entries))
+        print_rich(history_rows(entries))
 
 
 def spawn(

@@ -1,5 +1,6 @@
 """The store `postgresql://…`: psycopg 3, for many processes on many machines."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -24,6 +25,7 @@ from psycopg.abc import PQGen
 from psycopg.errors import OperationalError
 from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Composed, Identifier
+from psycopg_pool import PoolTimeout
 
 from alloc_es.errors import AnswerLost, StoreUnavailable
 from alloc_es.store.log import LogRecorder, StoreFactory
@@ -104,6 +106,7 @@ class Datastore(PostgresDatastore):
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
         self.pool.connection_class = _Connection
         self._timeout = timeout
+        self._process = os.getpid()
         # By default the pool doubles its wait after each failed attempt to connect, for up to
         # five minutes, and nobody who asks for a connection makes it try sooner.
         self.pool.reconnect_timeout = min(_CONNECT_TIMEOUT, timeout)
@@ -114,6 +117,11 @@ class Datastore(PostgresDatastore):
             "SET statement_timeout = {0}; SET idle_in_transaction_session_timeout = {0};"
             " SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'"
         ).format(round(timeout * 1000))
+
+    def close(self) -> None:
+        """Close the pool, unless a fork has handed it to this process with its sockets."""
+        if os.getpid() == self._process:
+            super().close()
 
     def after_connect_func(self) -> Callable[[Connection[Any]], None]:
         """What the pool does with a new connection."""
@@ -152,6 +160,8 @@ class Datastore(PostgresDatastore):
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         state = getattr(cause, "sqlstate", None) or ""
         problem = f"{self.where}: {' '.join(str(error).split())}"
+        if isinstance(cause, PoolTimeout):
+            problem = f"{self.where} gave no connection: it is down, or has none left"
         if sent and (not state or state.startswith(_CONNECTION_ENDED)):
             return AnswerLost(problem)
         permanent = state.startswith(_HOPELESS) or _is_refused_login(cause)

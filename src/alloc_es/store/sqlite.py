@@ -82,6 +82,7 @@ class Datastore(SQLiteDatastore):
             db_name=str(path), lock_timeout=max(1, round(timeout)), pool_timeout=timeout
         )
         self._timeout = timeout
+        self._process = os.getpid()
         # The pool's own writer lock stays locked when a connection can't be made.
         self._one_writer = Lock()
 
@@ -98,6 +99,11 @@ class Datastore(SQLiteDatastore):
                 # Closed meanwhile: what was committed before that stays committed.
                 with suppress(ConnectionPoolClosedError):
                     self.pool.put_connection(connection)
+
+    def close(self) -> None:
+        """Close the connections, unless a fork has handed them to this process."""
+        if os.getpid() == self._process:
+            super().close()
 
     def _check_file(self) -> None:
         # SQLite goes on with the file that it opened, and commits to one that was removed

@@ -1,0 +1,110 @@
+"""Results and errors as JSON documents, in the names of the Python API."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from alloc_es.allocation import Allocation, Arm, Frozen
+from alloc_es.committing import Committed
+from alloc_es.errors import AllocationError
+from alloc_es.events import DecisionEvent
+from alloc_es.identity import WorkflowKey
+from alloc_es.routing import Routing
+from alloc_es.split import Share
+from alloc_es.store import Recorded
+from alloc_es.wording import describe
+
+
+def split_words(allocation: Allocation) -> str:
+    """The split in a few words, control first."""
+    return ", ".join(f"{version} {Share(bps)}" for version, bps in allocation.split.items())
+
+
+def committed_document(committed: Committed) -> dict[str, Any]:
+    """A command's outcome."""
+    event = committed.event
+    return {
+        "generation": committed.generation,
+        "allocation": allocation_document(committed.allocation),
+        "event": event_fields(event) if event else None,
+        "attempts": committed.attempts,
+        "replayed": committed.replayed,
+    }
+
+
+def allocation_document(allocation: Allocation) -> dict[str, Any]:
+    """An allocation with all that can be asked of it."""
+    return {
+        "tenant_id": allocation.tenant_id,
+        "workflow_id": allocation.workflow_id,
+        "current": allocation.current,
+        "challenger": allocation.challenger,
+        "challengers": list(allocation.challengers),
+        "split": allocation.split,
+        **allocation.model_dump(mode="json"),
+        "arms": [_arm_document(arm) for arm in allocation.arms],
+    }
+
+
+def event_fields(event: DecisionEvent) -> dict[str, Any]:
+    """A decision with its type, without the allocation that it left behind."""
+    return {"type": type(event).__name__, **event.model_dump(mode="json", exclude={"allocation"})}
+
+
+def event_document(entry: Recorded[DecisionEvent]) -> dict[str, Any]:
+    """A decision with its place in the log and the allocation that it left behind."""
+    fields = event_fields(entry.event)
+    return {
+        "generation": entry.generation,
+        "position": entry.position,
+        "time": fields["recorded_at"],
+        "what": describe(entry.event),
+        **fields,
+        "allocation": allocation_document(entry.event.allocation),
+    }
+
+
+def routing_document(routing: Routing) -> dict[str, Any]:
+    """Where a unit would go."""
+    return asdict(routing)
+
+
+def error_document(error: BaseException, message: str, code: int) -> dict[str, Any]:
+    """An error with its exit code and, where it is one of ours, its facts."""
+    facts = vars(error) if isinstance(error, AllocationError) else {}
+    return {
+        "error": {
+            "type": type(error).__name__,
+            "message": message,
+            "exit_code": code,
+            **{name: _fact(value) for name, value in facts.items() if not name.startswith("_")},
+        }
+    }
+
+
+def _arm_document(arm: Arm) -> dict[str, Any]:
+    return {**arm.model_dump(mode="json"), "share_bps": arm.share_bps}
+
+
+def _fact(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case datetime():
+            return value.isoformat()
+        case tuple() | list():
+            return [_fact(item) for item in value]
+        case WorkflowKey():
+            return asdict(value)
+        case Allocation():
+            return allocation_document(value)
+        case Arm():
+            return _arm_document(value)
+        case AllocationError():
+            return {"type": type(value).__name__, "message": str(value)}
+        case _ if isinstance(value, DecisionEvent):
+            return event_fields(value)
+        case Frozen():
+            return value.model_dump(mode="json")
+        case _:
+            return str(value)
