@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
 from tests.detach.changes import ROOT, Change, changes
-from tests.detach.tree import Tree
+from tests.detach.tree import Outcomes, Tree, outcomes_of
 from tests.support.postgres import EXISTING_SERVER, server_for_tests
 
 
@@ -54,44 +55,62 @@ def judge(
     trees: SimpleQueue[Tree] = SimpleQueue()
     for number in range(jobs):
         trees.put(Tree(source, scratch / str(number)))
-    named = sorted({test for change in chosen for test in change.tests})
+    done = count(1)
     tree = trees.get()
-    green = tree.run(named, environment) if named else {}
+    green = tree.run(_functions(chosen, tree), environment)
     trees.put(tree)
 
     def verdict(change: Change) -> Verdict:
         tree = trees.get()
         try:
-            problem = change.problem(source) or _problem(change, tree, environment, green)
+            problem = change.problem(tree.root) or _problem(change, tree, environment, green)
         finally:
             trees.put(tree)
         if not quiet:
-            print(f"{'STAYS GREEN' if problem else 'red'}: {change.name}", flush=True)
-            if problem:
-                print(f"    {problem}", flush=True)
+            _tell(change, problem, f"{next(done)}/{len(chosen)}")
         return Verdict(change.name, problem)
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(verdict, chosen))
 
 
+def _functions(chosen: Sequence[Change], tree: Tree) -> list[str]:
+    """The tests of the changes that can be made, as pytest finds them for sure.
+
+    It runs nothing at all when it can't find one of the names it is given.
+    """
+    sound = [change for change in chosen if change.problem(tree.root) is None]
+    return sorted({test.partition("[")[0] for change in sound for test in change.tests})
+
+
 def _problem(
-    change: Change, tree: Tree, environment: dict[str, str], green: dict[str, set[str]]
+    change: Change, tree: Tree, environment: dict[str, str], green: Outcomes
 ) -> str | None:
     for test in change.tests:
-        if green.get(_function(test)) != {"passed"}:
-            return f"{test} is not green without the change: {green.get(_function(test))}"
+        before = outcomes_of(test, green)
+        if before != {"passed"}:
+            return f"{test} is not green without the change: {_words(before)}"
     with tree.changed(change):
+        # Red for want of an import proves only that the module is there.
+        if error := tree.import_error(change.file):
+            return f"with the change {change.file} can't be imported: {error}"
         outcomes = tree.run(change.tests, environment)
     for test in change.tests:
-        found = outcomes.get(_function(test), set())
-        if "failed" not in found:
-            return f"{test}: {', '.join(sorted(found)) or 'did not run'}"
+        after = outcomes_of(test, outcomes)
+        if "failed" not in after:
+            return f"{test} does not turn red: {_words(after)}"
     return None
 
 
-def _function(test: str) -> str:
-    return test.partition("[")[0]
+def _tell(change: Change, problem: str | None, place: str) -> None:
+    lines = [f"[{place}] {'FINDING' if problem else 'red'}: {change.name}"]
+    if problem:
+        lines.append(f"    {problem}")
+    print("\n".join(lines), flush=True)
+
+
+def _words(outcomes: set[str]) -> str:
+    return ", ".join(sorted(outcomes)) or "did not run"
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -10,7 +10,7 @@ RECORD = "ALLOC_ES_DETACH_RECORD"
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A line for each phase of each test."""
-    if report.when == "call" or report.failed:
+    if report.when == "call" or not report.passed:
         _write(report.nodeid, "failed" if report.failed else report.outcome)
 
 
