@@ -39,10 +39,12 @@ def run(*, quick: bool, only: str) -> tuple[list[Outcome], dict[str, str]]:
         Crew(max(scale.writers)) as crew,
     ):
         stores = [postgres_stores(server.url), sqlite_stores(Path(scratch))]
+        # At the start: at the end the load is the benchmark's own.
+        facts = surroundings(server.url)
         chosen = [case for case in cases(stores, crew, scale) if only in case.name]
         outcomes = [measure(case, scale.repetitions, _tell) for case in chosen]
         _tell("")
-        return outcomes, surroundings(server.url)
+        return outcomes, facts
 
 
 def _tell(progress: str) -> None:

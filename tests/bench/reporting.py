@@ -28,6 +28,7 @@ def surroundings(server_url: str) -> dict[str, str]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "cores": str(os.cpu_count()),
+        "load": f"{os.getloadavg()[0]:.1f}",
         "Python": platform.python_version(),
         "PostgreSQL": f"{server // 10_000}.{server % 10_000}",
         "SQLite": sqlite3.sqlite_version,
