@@ -92,6 +92,20 @@ def test_a_frozen_clock_can_be_stored() -> None:
     assert back.recorded_at == datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
 
 
+def test_a_stored_time_and_position_are_written_in_full() -> None:
+    """Red when a time is cut to seconds or milliseconds, or a position is left out."""
+    (line, *_) = [line for line in LINES if line["topic"] == "RunSpawned"]
+    moment = datetime(2026, 3, 1, 12, 3, 4, 56_789, tzinfo=UTC)
+    run_spawned = decoded(line).model_copy(
+        update={"recorded_at": moment, "decision_position": 12_345_678_901}
+    )
+    name, state = codec.encode(run_spawned)
+    assert b'"decision_position":12345678901,' in state
+    assert b'"recorded_at":"2026-03-01T12:03:04.056789Z"' in state
+    back = codec.decode(name, state, stream=line["stream"], version=1)
+    assert back == run_spawned
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -9,7 +9,7 @@ from alloc_es.allocation import Allocation
 from alloc_es.commands import Command
 from alloc_es.decider import evolve, is_outcome_of
 from alloc_es.events import AllocationCommitted
-from tests.core.given import commit, promote, register, reject, roll_back, start, when
+from tests.core.given import commit, given, promote, register, reject, roll_back, start, when
 from tests.core.histories import History, Step, histories, kind
 
 
@@ -72,3 +72,10 @@ def test_an_event_is_no_outcome_of_the_same_kind_of_command_about_something_else
         state = evolve(state, event)
         assert is_outcome_of(event, command)
         assert not any(is_outcome_of(event, other) for other in others)
+
+
+def test_a_registration_with_another_share_is_another_command() -> None:
+    """Red when `is_outcome_of` compares a registration's version only."""
+    (event,) = when(given(start()), register("v2", 500))
+    assert is_outcome_of(event, register("v2", 500, salt="another"))
+    assert not is_outcome_of(event, register("v2", 501))

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,23 @@ def test_a_routing_says_all_that_explains_it() -> None:
     )
 
 
+def test_the_edges_of_a_slot_go_to_the_arm_that_owns_them() -> None:
+    """Red when the end of a slot is taken to belong to it, or its first bucket not."""
+    _, state = run(start("v1"), register("v2"), register("v3"), reject("v2"), max_challengers=2)
+    assert [arm.slots for arm in state.arms] == [((0, 500), (1_000, 10_000)), ((500, 1_000),)]
+    versions = {0: "v1", 499: "v1", 500: "v3", 999: "v3", 1_000: "v1", 9_999: "v1"}
+    for bucket, version in versions.items():
+        routing = route(state, unit_in(bucket, state))
+        assert (routing.bucket, routing.version) == (bucket, version)
+
+
+def unit_in(bucket: int, state: Allocation) -> Unit:
+    units = (Unit(f"unit-{number}") for number in count())
+    return next(unit for unit in units if bucket_of(unit, salt=state.salt) == bucket)
+
+
 def test_every_bucket_goes_to_the_arm_that_owns_it() -> None:
-    """Red when the end of a slot is taken to belong to it."""
+    """Red when a routing takes the arm of another bucket, or always the control."""
     state = allocation()
     seen = {Unit(f"unit-{n}") for n in range(3_000)}
     for unit in seen:
