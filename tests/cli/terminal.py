@@ -14,6 +14,10 @@ from unittest import mock
 from alloc_es import cli
 
 
+class Output(io.StringIO):
+    """What stands in for stdout of a command inside this process."""
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that ended."""
@@ -31,7 +35,7 @@ class Terminal:
 
     def run(self, *arguments: str, **environment: str) -> Done:
         """Run a command to its end inside this process, which is quick."""
-        out, err = io.StringIO(), io.StringIO()
+        out, err = Output(), io.StringIO()
         with self._as_command(arguments, environment), redirect_stdout(out), redirect_stderr(err):
             try:
                 cli.main()
@@ -81,8 +85,14 @@ class Terminal:
         done = self.run(*arguments)
         assert done.returncode == code, done
         assert done.stdout == ""
-        assert "Traceback" not in done.stderr
-        if code != 2 or done.stderr.startswith("alloc-es: "):
-            assert done.stderr.startswith("alloc-es: ")
-            assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith("alloc-es: ")
+        assert done.stderr.count("\n") == 1
         return done.stderr
+
+    def error(self, code: int, *arguments: str) -> Any:
+        """The JSON error of a command that must fail with a code."""
+        done = self.run(*arguments, "--json")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done
+        error = json.loads(done.stderr)["error"]
+        assert error["exit_code"] == code
+        return error

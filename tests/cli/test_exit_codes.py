@@ -1,14 +1,31 @@
 """The exit codes, each by what really causes it."""
 
+import json
 import socket
 from pathlib import Path
 
 import pytest
 
 from alloc_es import cli, errors
+from alloc_es.cli import demo
 from alloc_es.errors import AllocationError, AnswerLost
 from alloc_es.store.log import EventLog
+from alloc_es.workflow import Workflow
 from tests.cli.terminal import Terminal
+
+# Every command but `init`, `start` and `demo`, which make a store.
+READING = [
+    ["register", "acme", "triage", "v2"],
+    ["commit", "acme", "triage", "v2=5%"],
+    ["promote", "acme", "triage", "v2"],
+    ["reject", "acme", "triage", "v2"],
+    ["rollback", "acme", "triage"],
+    ["show", "acme", "triage"],
+    ["list"],
+    ["history", "acme", "triage"],
+    ["spawn", "acme", "triage", "run-1"],
+    ["peek", "acme", "triage", "run-1"],
+]
 
 
 @pytest.fixture
@@ -43,7 +60,6 @@ def test_1_is_refused_by_the_rules(terminal: Terminal, command: list[str]) -> No
 @pytest.mark.parametrize(
     "command",
     [
-        [],
         ["no-such-command"],
         ["show", "acme"],
         ["list", "a", "b"],
@@ -64,12 +80,21 @@ def test_1_is_refused_by_the_rules(terminal: Terminal, command: list[str]) -> No
         ["list", "--store", "postgresql://localhost/db?no_such_option=1"],
         ["demo", "--rounds", "0"],
         ["demo", "--store", "memory:"],
+        ["start", "acme", "triage", "v1", "--store", "memory:"],
+        ["--verbose", "list"],
     ],
 )
 def test_2_is_usage(terminal: Terminal, command: list[str]) -> None:
-    done = terminal.run(*command)
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert done.stderr or "Usage" in done.stdout
+    """Red when wrong usage is told in typer's way, in several lines."""
+    terminal.fails(2, *command)
+    assert terminal.error(2, *command)["message"]
+
+
+@pytest.mark.parametrize("nothing", [[], ["--json"], ["--store", "sqlite:///x.db"]])
+def test_no_command_at_all_is_helped(terminal: Terminal, nothing: list[str]) -> None:
+    done = terminal.run(*nothing)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.startswith("Usage: alloc-es ")
 
 
 def test_3_is_a_conflict_that_names_the_winner(terminal: Terminal) -> None:
@@ -80,12 +105,18 @@ def test_3_is_a_conflict_that_names_the_winner(terminal: Terminal) -> None:
 
 
 def test_4_is_a_store_that_can_not_be_used(terminal: Terminal, tmp_path: Path) -> None:
+    """Red when a command other than `init` and `start` connects with `migrate=True`."""
     garbage = tmp_path / "garbage.db"
     garbage.write_text("this is no database")
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         dead = f"postgresql://127.0.0.1:{unused.getsockname()[1]}/none"
         assert "refused" in terminal.fails(4, "list", "--store", dead)
+    file = f"sqlite:///{tmp_path}/mistyped.db"
+    for command in READING:
+        assert "run `alloc-es init`" in terminal.fails(4, *command, "--store", file)
+    assert not (tmp_path / "mistyped.db").exists()
+    assert terminal.error(4, "list", "--store", file)["type"] == "StoreNotInitialised"
     assert "not a database" in terminal.fails(4, "list", "--store", f"sqlite:///{garbage}")
     assert "no directory" in terminal.fails(4, "init", "--store", f"sqlite:///{tmp_path}/a/b.db")
     terminal.fails(4, "list", "--store", f"sqlite:///{tmp_path}")
@@ -107,6 +138,35 @@ def test_5_is_an_unknown_outcome_with_the_id_to_ask_again(
     monkeypatch.setattr(EventLog, "append", lose)
     command = ["register", "acme", "triage", "v2", "--command-id", "c-7"]
     assert "command id c-7" in terminal.fails(5, *command)
+    assert terminal.error(5, *command)["command_id"] == "c-7"
+    assert "run id r-1" in terminal.fails(5, "spawn", "acme", "triage", "r-1")
+
+
+def test_6_is_a_claim_of_the_demo_that_does_not_hold(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a failed claim is only told."""
+    monkeypatch.setattr(demo, "bucket_of", lambda *_, **__: 10_000)
+    command = ["demo", "--store", terminal.store, "--rounds", "1", "--runs", "3", "--json"]
+    done = terminal.run(*command)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert json.loads(done.stderr)["error"]["type"] == "ClaimFailed"
+
+
+def test_70_is_a_bug_without_a_traceback(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an error that nobody thought of reaches the user as a traceback."""
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Workflow, "newest", fail)
+    said = terminal.fails(70, "show", "acme", "triage")
+    assert said.startswith("alloc-es: unexpected ZeroDivisionError: a bug; ")
+    assert terminal.error(70, "show", "acme", "triage")["type"] == "ZeroDivisionError"
+    shown = terminal.run("show", "acme", "triage", ALLOC_ES_DEBUG="1").stderr
+    assert "Traceback" in shown
 
 
 def test_a_process_ends_with_the_same_codes(terminal: Terminal) -> None:

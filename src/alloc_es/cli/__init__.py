@@ -106,14 +106,14 @@ def exit_code(error: AllocationError) -> int:
 
 
 def _carry_out(arguments: Sequence[str]) -> int:
-    if not arguments:
-        app(["--help"], prog_name="alloc-es", standalone_mode=False)
-        return _USAGE
+    ordered = _command_first(arguments)
     try:
-        code = app(_command_first(arguments), prog_name="alloc-es", standalone_mode=False)
+        code = app(ordered or ["--help"], prog_name="alloc-es", standalone_mode=False)
     except SystemExit as end:
         # typer's own answer to a pipe that was closed on its help.
         code = end.code
+    if not ordered:
+        return _USAGE
     return code if isinstance(code, int) else 0
 
 
@@ -150,14 +150,14 @@ def _usage(error: Any) -> str:
 
 
 def _command_first(arguments: Sequence[str]) -> list[str]:
-    """Move `--store` and `--json` from in front of the command to behind it."""
+    """Move `--store` and `--json` behind the command; nothing if there is no command."""
     moved: list[str] = []
     rest = list(arguments)
     while rest and (rest[0] == "--json" or rest[0].partition("=")[0] == "--store"):
         count = 2 if rest[0] == "--store" else 1
         moved += rest[:count]
         rest = rest[count:]
-    return [*rest[:1], *moved, *rest[1:]]
+    return [rest[0], *moved, *rest[1:]] if rest else []
 
 
 def _prepare_streams() -> None:

@@ -29,7 +29,7 @@ from alloc_es.store.schema import SCHEMA_VERSION
 
 
 def init(store: StoreUrl = STORE, as_json: AsJson = False) -> None:
-    """Make the tables of a store, or upgrade those of an older release."""
+    """Make a store's tables, or upgrade those of an older release."""
     found = _schema_version(store)
     with opened(store, migrate=True) as allocations:
         where = allocations.store

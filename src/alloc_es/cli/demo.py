@@ -203,8 +203,8 @@ def _run_ids(workflow: Workflow, runs: int) -> list[str]:
 def _is_explained(run: RunSpawned, split: Allocation) -> bool:
     """Whether a run's own event gives its bucket, and its bucket its version."""
     bucket = bucket_of(run.unit, salt=run.salt, hash_version=run.hash_version)
-    arm = next(arm for arm in split.arms if holds(arm.slots, bucket))
-    return bucket == run.bucket and arm.version == run.version and bool(holds((run.slot,), bucket))
+    owners = [arm.version for arm in split.arms if holds(arm.slots, bucket)]
+    return bucket == run.bucket and owners == [run.version] and bool(holds((run.slot,), bucket))
 
 
 def _reject(script: _Script, allocations: Allocations, workflow: Workflow) -> None:

@@ -102,7 +102,7 @@ def opened(store: str, *, migrate: bool = False, max_challengers: int = 1) -> Al
 def refuse_memory(store: str) -> None:
     """Refuse a store that would be gone when the command ends, before it is believed."""
     if store.startswith("memory:"):
-        raise InvalidSetting("store", f"{store} ends with the command; name one that lasts")
+        raise InvalidSetting("store", "one in memory ends with the command; name one that lasts")
 
 
 def user_name() -> str:
