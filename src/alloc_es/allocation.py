@@ -1,9 +1,8 @@
 """The state of one workflow: its current version, its challengers and the split between them."""
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from alloc_es.identity import TenantId, Version, WorkflowId, WorkflowKey
 from alloc_es.split import Slots, size
@@ -24,7 +23,7 @@ class Arm(Frozen):
     version: Version
     slots: Slots
     since_generation: int
-    since: datetime
+    since: AwareDatetime
 
     @property
     def share_bps(self) -> int:
@@ -47,7 +46,7 @@ class Allocation(Frozen):
     episode: int
     salt: str
     hash_version: int
-    arms: tuple[Arm, ...]
+    arms: tuple[Arm, ...] = Field(min_length=1)
     previous_current: Version | None
 
     @property

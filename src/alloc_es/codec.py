@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import (
@@ -57,8 +57,9 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
     if model is None:
         raise UnreadableEvent(stream, version, name, "its type is not known here")
     try:
-        event = model.model_validate(_upcast(name, from_json(stored)))
-    except ValueError as error:
+        fields = _upcast(name, from_json(stored))
+        event = model.model_validate_json(to_json(fields), strict=True)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnreadableEvent(stream, version, name, _one_line(error)) from error
     if (event.originator_id, event.originator_version) != (stream, version):
         problem = f"it says that it is event {event.originator_version} of {event.originator_id}"
@@ -76,7 +77,10 @@ def _upcast(name: str, stored: Any) -> dict[str, Any]:
     if version > SCHEMA_VERSIONS[name]:
         raise ValueError(f"its schema version is {version}, known is {SCHEMA_VERSIONS[name]}")
     while version < SCHEMA_VERSIONS[name]:
-        fields = UPCASTERS[name, version](fields)
+        upcast = UPCASTERS.get((name, version))
+        if upcast is None:
+            raise ValueError(f"nothing upcasts its schema version {version}")
+        fields = upcast(fields)
         version += 1
     return fields
 
@@ -85,4 +89,5 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return str(error).splitlines()[0]
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__} "
+    return (f"{kind}{error}".splitlines() or [type(error).__name__])[0]

@@ -238,6 +238,7 @@ def is_outcome_of(event: DecisionEvent, command: Command) -> bool:
             return (
                 _committed(event, "rollback", event.version)
                 and event.to_generation == command.to_generation
+                and set(event.dropped) == set(command.drop)
             )
         case _:
             assert_never(command)

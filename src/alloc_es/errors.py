@@ -36,7 +36,8 @@ class InvalidIdentifier(AllocationError):
 
     def __init__(self, kind: str, value: object, problem: str) -> None:
         self.kind = kind
-        self.value = value
+        # What is no text need not survive pickling.
+        self.value = value if isinstance(value, str) else shown(value)
         self.problem = problem
         super().__init__(f"{shown(value)} can't be a {kind}: {problem}")
 
@@ -96,11 +97,13 @@ class ChallengerAlreadyLive(Refusal):
         self.incumbent: str = self.incumbents[0].version
         self.since_generation = self.incumbents[0].since_generation
         self.since = self.incumbents[0].since
-        super().__init__(
-            f"{key} has no slot for {asked}: {name_arms(self.incumbents)} "
-            f"{'is' if len(self.incumbents) == 1 else 'are'} live; promote or reject "
-            f"{self.incumbent} first"
-        )
+        live = f"{name_arms(self.incumbents)} {'is' if len(self.incumbents) == 1 else 'are'} live"
+        if asked in {arm.version for arm in self.incumbents}:
+            super().__init__(f"{key} has {asked} as a challenger already: {live}")
+        else:
+            super().__init__(
+                f"{key} has no slot for {asked}: {live}; promote or reject {self.incumbent} first"
+            )
 
 
 class AlreadyCurrent(Refusal):
@@ -148,6 +151,7 @@ class ChallengersStillLive(Refusal):
         super().__init__(
             f"{key} can't go back to {target} while {name_arms(undropped)} "
             f"{'is' if len(self.undropped) == 1 else 'are'} live; "
+            f"{'promote it, or ' if target in self.undropped else ''}"
             f"name what is to be dropped: drop={list(self.undropped)}"
         )
 

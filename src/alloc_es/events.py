@@ -1,9 +1,8 @@
 """The four events; their field names are the stored format."""
 
-from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from alloc_es.allocation import Allocation, ArmName, Frozen
 from alloc_es.identity import (
@@ -33,7 +32,7 @@ class _Decided(Frozen):
     command_id: CommandId
     actor: Actor
     reason: str
-    recorded_at: datetime
+    recorded_at: AwareDatetime
     max_challengers: int
     allocation: Allocation
 
@@ -109,7 +108,7 @@ class RunSpawned(Frozen):
     salt: str
     hash_version: int
     actor: Actor
-    recorded_at: datetime
+    recorded_at: AwareDatetime
     decision_position: int | None = None
     replayed: bool = Field(default=False, exclude=True, repr=False)
     """True on an answer that an earlier call had recorded; never stored."""

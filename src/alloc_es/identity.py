@@ -17,10 +17,18 @@ Actor = NewType("Actor", str)
 MAX_IDENTIFIER_LENGTH = 200
 MAX_REASON_LENGTH = 2_000
 
-# Emoji families and several scripts are written with these two joiners, so they are let
-# through between non-ASCII characters; elsewhere they would make two ids look alike.
+# Emoji and several scripts are written with these, so they are let through among non-ASCII
+# characters; elsewhere they would make two ids look alike.
 _JOINERS = frozenset("\u200c\u200d")
+_VARIATIONS = frozenset("\ufe0e\ufe0f")
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+# Letters and marks by their category that print nothing: fillers, the blank of Braille, the
+# grapheme joiner, and the selectors of variants.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(point)
+    for first, end in ((0x180B, 0x1810), (0xFE00, 0xFE0E), (0xE0100, 0xE01F0))
+    for point in range(first, end)
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,7 +98,7 @@ def parse_reason(value: object) -> str:
             "reason", text, f"it has {len(text)} characters, {MAX_REASON_LENGTH} are allowed"
         )
     for character in text:
-        if character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
+        if character not in "\r\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
             raise InvalidIdentifier("reason", text, f"it contains {_name(character)}")
     return text
 
@@ -116,9 +124,16 @@ def _is_printable(text: str, index: int) -> bool:
     if character == " ":
         return True
     if character in _JOINERS:
-        neighbours = text[index - 1 : index] + text[index + 1 : index + 2]
-        return len(neighbours) == 2 and not any(n.isascii() for n in neighbours)
-    return unicodedata.category(character) not in _UNPRINTABLE
+        after = text[index + 1 : index + 2]
+        return _joins(text, index) and not after.isascii() and after not in _JOINERS | _VARIATIONS
+    if character in _VARIATIONS:
+        return _joins(text, index) and text[index - 1] not in _VARIATIONS
+    return character not in _BLANK and unicodedata.category(character) not in _UNPRINTABLE
+
+
+def _joins(text: str, index: int) -> bool:
+    """Whether a joiner or a variation stands behind a character that it can belong to."""
+    return index > 0 and not text[index - 1].isascii() and text[index - 1] not in _JOINERS
 
 
 def _name(character: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from freezegun import freeze_time
@@ -110,6 +111,10 @@ def test_a_stored_time_and_position_are_written_in_full() -> None:
     ("line", "problem"),
     [
         ({**LINES[0], "topic": "AllocationGuessed"}, "not known"),
+        (stored(lambda fields: fields.update(max_challengers="3")), "max_challengers"),
+        (stored(lambda fields: fields.update(recorded_at=1_700_000_000)), "recorded_at"),
+        (stored(lambda fields: fields.update(recorded_at="2026-03-01T12:00:00")), "recorded_at"),
+        (stored(lambda fields: fields["allocation"].update(arms=[])), "arms"),
         (stored(lambda fields: fields.update(schema_version=2)), "schema version is 2"),
         (stored(lambda fields: fields.pop("schema_version")), "schema version is None"),
         (stored(lambda fields: fields.update(schema_version="1")), "schema version"),
@@ -160,6 +165,18 @@ def test_no_field_raises_anything_else(name: str, value: object) -> None:
     line = stored(lambda fields: fields.update({name: value}))
     with suppress(UnreadableEvent):
         assert decoded(line).generation == line["version"]
+
+
+def test_an_old_event_that_nothing_upcasts_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when a missing upcaster is a `KeyError`."""
+    topic = LINES[1]["topic"]
+    monkeypatch.setattr(codec, "SCHEMA_VERSIONS", {**codec.SCHEMA_VERSIONS, topic: 2})
+    with pytest.raises(UnreadableEvent, match="nothing upcasts its schema version 1"):
+        decoded(LINES[1])
+    for wrong in (ValueError(), KeyError("actor"), TypeError("no")):
+        monkeypatch.setattr(codec, "UPCASTERS", {(topic, 1): Mock(side_effect=wrong)})
+        with pytest.raises(UnreadableEvent):
+            decoded(LINES[1])
 
 
 def test_an_old_event_is_upcast_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,16 @@ def test_printable_text_in_normal_form_c_may_name_something(text: str) -> None:
         ("a\u200eb", "it contains U+200E LEFT-TO-RIGHT MARK, which is not printable"),
         ("a\u202eb", "it contains U+202E RIGHT-TO-LEFT OVERRIDE, which is not printable"),
         ("\u2066a\u2069", "it contains U+2066 LEFT-TO-RIGHT ISOLATE, which is not printable"),
+        ("\u3164", "it contains U+3164 HANGUL FILLER, which is not printable"),
+        ("\u2800", "it contains U+2800 BRAILLE PATTERN BLANK, which is not printable"),
+        ("v\u034f1", "it contains U+034F COMBINING GRAPHEME JOINER, which is not printable"),
+        ("v1\ufe0f", "it contains U+FE0F VARIATION SELECTOR-16, which is not printable"),
+        ("\u2764\ufe0f\ufe0f", "it contains U+FE0F VARIATION SELECTOR-16, which is not printable"),
+        ("\u2764\ufe00", "it contains U+FE00 VARIATION SELECTOR-1, which is not printable"),
+        (
+            "\U0001f469\u200d\u200d\U0001f467",
+            "it contains U+200D ZERO WIDTH JOINER, which is not printable",
+        ),
         (
             "cafe\u0301",
             "it is not in Unicode normal form C; in that form it is 'caf\u00e9'",
@@ -138,7 +148,7 @@ def test_what_is_no_string_names_nothing(value: object, name: str) -> None:
     """Red when `parse_identifier` turns what it is given into a string."""
     with pytest.raises(InvalidIdentifier) as raised:
         parse_identifier("tenant id", value)
-    assert (raised.value.kind, raised.value.value) == ("tenant id", value)
+    assert (raised.value.kind, raised.value.value) == ("tenant id", ascii(value))
     assert raised.value.problem == f"it is a {name}, not a string"
 
 

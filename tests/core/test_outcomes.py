@@ -79,3 +79,11 @@ def test_a_registration_with_another_share_is_another_command() -> None:
     (event,) = when(given(start()), register("v2", 500))
     assert is_outcome_of(event, register("v2", 500, salt="another"))
     assert not is_outcome_of(event, register("v2", 501))
+
+
+def test_a_rollback_that_dropped_others_is_another_command() -> None:
+    """Red when `is_outcome_of` does not compare what a rollback dropped."""
+    state = given(start(), register("v2"), promote("v2"), register("v3"))
+    (event,) = when(state, roll_back(drop=("v3",)))
+    assert is_outcome_of(event, roll_back(drop=("v3",)))
+    assert not is_outcome_of(event, roll_back())

@@ -201,7 +201,7 @@ def test_a_server_that_goes_silent_holds_nobody_for_ever(
 ) -> None:
     """The connection stands and no answer comes: a black hole, as firewalls make them.
 
-    Red without `_Connection.wait` (the call, and every later one on its key, hangs), and
+    Red without `BoundedConnection.wait` (the call, and every later one on its key, hangs), and
     when `insist` says of a read that its outcome is in doubt.
     """
     given(witness, commit)

@@ -5,10 +5,12 @@ import os
 import warnings
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from alloc_es import Allocations, StoreUnavailable, Workflow, connect
+from tests.support.raw import Raw, raw
 
 
 def test_a_child_of_a_fork_is_refused_in_words_and_the_parent_goes_on(
@@ -30,24 +32,27 @@ def test_a_child_that_drops_what_it_was_handed_closes_no_socket_of_the_parent(
     postgres_url: str,
 ) -> None:
     """Red when `Datastore.close` does not compare processes."""
-    with connect(postgres_url) as allocations:
-        before = backend(allocations)
-        assert in_fork(lambda: drop(allocations)) == ["dropped"]
-        assert backend(allocations) == before
+    name = f"parent-{uuid4().hex[:8]}"
+    with connect(f"{postgres_url}&application_name={name}") as allocations:
+        allocations.position()
+        with raw(postgres_url) as observer:
+            before = sessions(observer, name)
+            assert in_fork(lambda: drop(allocations)) == ["dropped"]
+            allocations.position()
+            assert before
+            assert before <= sessions(observer, name)
+
+
+def sessions(observer: Raw, name: str) -> set[Any]:
+    """The server's processes that serve an application."""
+    asked = "SELECT pid FROM pg_stat_activity WHERE application_name = ?"
+    return {row[0] for row in observer.execute(asked, name)}
 
 
 def drop(allocations: Allocations) -> list[str]:
     """What the end of the last reference does."""
     allocations._store.close()
     return ["dropped"]
-
-
-def backend(allocations: Allocations) -> int:
-    """The server process behind the connection that is free in the pool."""
-    recorder: Any = allocations._store.decisions.recorder
-    with recorder.datastore.get_connection() as connection:
-        connection.execute("SELECT 1")
-        return int(connection.info.backend_pid)
 
 
 def try_everything(allocations: Allocations, workflow: Workflow) -> list[str]:

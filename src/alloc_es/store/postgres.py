@@ -4,8 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
-from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from eventsourcing.persistence import (
@@ -21,18 +20,16 @@ from eventsourcing.postgres import (
     PostgresFactory,
 )
 from psycopg import Connection, Cursor
-from psycopg.abc import PQGen
 from psycopg.errors import OperationalError
 from psycopg.rows import DictRow, dict_row
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
 from alloc_es.errors import AnswerLost, StoreUnavailable
+from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.log import LogRecorder, StoreFactory
 from alloc_es.store.schema import SCHEMA_VERSION, check_version
 
-# How long to wait for a connection; a server that is up answers in milliseconds.
-_CONNECT_TIMEOUT = 2.0
 _POOL_SIZE = 1
 _POOL_GROWTH = 9
 _LAST_VERSION = 2**63 - 1
@@ -40,41 +37,11 @@ _MIGRATION_LOCK = 1634496355
 # What a report of the server's own timeout may need to arrive.
 _GRACE = 1.0
 
-T = TypeVar("T")
-
 # An error that the server reports has undone the statement. Without a report, or when it
 # only says that the connection ends, the statement may have been carried out. The codes:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
 _HOPELESS = ("0A", "22", "23", "25", "28", "3D", "3F", "42", "53100", "54")
-
-
-class _Connection(Connection[DictRow]):
-    """Gives up on a server, or a network, that has gone silent.
-
-    libpq waits for ever for an answer to what the other side has acknowledged; the server's
-    own statement timeout is no help when its report can't come through.
-    """
-
-    longest_wait = _CONNECT_TIMEOUT
-
-    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        """Consume what operates on the connection, for a limited time."""
-        return super().wait(self._in_time(gen), *args, **options)
-
-    def _in_time(self, steps: PQGen[T]) -> PQGen[T]:
-        give_up = monotonic() + self.longest_wait
-        try:
-            wish = next(steps)
-            while True:
-                ready = yield wish
-                if not ready and monotonic() > give_up:
-                    self.close()
-                    raise OperationalError(f"no answer within {self.longest_wait:g} s")
-                wish = steps.send(ready)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 class Datastore(PostgresDatastore):
@@ -91,25 +58,25 @@ class Datastore(PostgresDatastore):
             port="",
             user="",
             password="",
-            connect_timeout=min(_CONNECT_TIMEOUT, timeout),
+            connect_timeout=min(CONNECT_TIMEOUT, timeout),
             pool_size=_POOL_SIZE,
             max_overflow=_POOL_GROWTH,
             schema=schema,
             originator_id_type="text",
         )
         self.parameters = {
-            "connect_timeout": round(_CONNECT_TIMEOUT),
+            "connect_timeout": round(CONNECT_TIMEOUT),
             "tcp_user_timeout": round(timeout * 1000),
             "application_name": "alloc-es",
             **parameters,
         }
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
-        self.pool.connection_class = _Connection
+        self.pool.connection_class = BoundedConnection
         self._timeout = timeout
         self._process = os.getpid()
         # By default the pool doubles its wait after each failed attempt to connect, for up to
         # five minutes, and nobody who asks for a connection makes it try sooner.
-        self.pool.reconnect_timeout = min(_CONNECT_TIMEOUT, timeout)
+        self.pool.reconnect_timeout = min(CONNECT_TIMEOUT, timeout)
         self.where = _describe(self.parameters, schema)
         # Read committed, because the lock that orders commits is waited for inside the
         # statement that inserts: a snapshot from before that wait would be out of date.
@@ -149,7 +116,7 @@ class Datastore(PostgresDatastore):
     def direct_connection(self) -> Iterator[Connection[DictRow]]:
         """A connection beside the pool, which says why if it can't be made."""
         try:
-            with _Connection.connect(**self.parameters, row_factory=dict_row) as connection:
+            with BoundedConnection.connect(**self.parameters, row_factory=dict_row) as connection:
                 self._configure(connection)
                 yield connection
         except psycopg.Error as error:
@@ -168,7 +135,7 @@ class Datastore(PostgresDatastore):
         return StoreUnavailable(problem, retryable=not permanent)
 
     def _configure(self, connection: Connection[Any]) -> None:
-        assert isinstance(connection, _Connection)
+        assert isinstance(connection, BoundedConnection)
         connection.longest_wait = self._timeout + _GRACE
         connection.autocommit = True
         connection.execute(self._settings)
@@ -189,22 +156,35 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
             " WHERE originator_id = %s AND originator_version > %s"
             " AND originator_version <= %s ORDER BY originator_version"
         )
-        self.insert_events_statement = SQL(
-            "INSERT INTO {1} ({0}) SELECT * FROM"
-            " unnest(%s::text[], %s::bigint[], %s::text[], %s::bytea[])"
-            " RETURNING notification_id"
-        ).format(columns, table)
-        self._select_ascending = stream + SQL(" LIMIT %s")
-        self._select_descending = stream + SQL(" DESC LIMIT %s")
-        self._select_command = select + SQL(" WHERE originator_id = %s AND {0}(state) = %s").format(
-            Identifier(datastore.schema, "command_id")
-        )
-        self._select_heads = select + SQL(
-            " WHERE starts_with(originator_id, %s)"
-            " AND (originator_id, originator_version) IN"
-            " (SELECT originator_id, max(originator_version) FROM {0} GROUP BY 1)"
-            ' ORDER BY originator_id COLLATE "C"'
-        ).format(table)
+        insert = SQL("INSERT INTO {1} ({0}) ").format(columns, table)
+        # Rendered once: the driver would render a composed statement at each call.
+        self._insert_one = (
+            insert + SQL("VALUES (%s, %s, %s, %s) RETURNING notification_id")
+        ).as_bytes()
+        self._insert_many = (
+            insert
+            + SQL(
+                "SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::bytea[])"
+                " RETURNING notification_id"
+            )
+        ).as_bytes()
+        self._select_ascending = (stream + SQL(" LIMIT %s")).as_bytes()
+        self._select_descending = (stream + SQL(" DESC LIMIT %s")).as_bytes()
+        self._select_command = (
+            select
+            + SQL(" WHERE originator_id = %s AND {0}(state) = %s").format(
+                Identifier(datastore.schema, "command_id")
+            )
+        ).as_bytes()
+        self._select_heads = (
+            select
+            + SQL(
+                " WHERE starts_with(originator_id, %s)"
+                " AND (originator_id, originator_version) IN"
+                " (SELECT originator_id, max(originator_version) FROM {0} GROUP BY 1)"
+                ' ORDER BY originator_id COLLATE "C"'
+            ).format(table)
+        ).as_bytes()
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: Any) -> Sequence[int] | None:
         """Append in one statement, which is one transaction and one round trip.
@@ -212,15 +192,12 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
         The library locks the table, notifies and inserts in statements of their own; here
         the table's triggers do the first two, for every writer.
         """
-        columns = [
-            [event.originator_id for event in stored_events],
-            [event.originator_version for event in stored_events],
-            [event.topic for event in stored_events],
-            [event.state for event in stored_events],
-        ]
+        rows = [(e.originator_id, e.originator_version, e.topic, e.state) for e in stored_events]
+        statement = self._insert_one if len(rows) == 1 else self._insert_many
+        values = rows[0] if len(rows) == 1 else [list(column) for column in zip(*rows, strict=True)]
         with self.datastore.get_connection() as connection:
-            rows = connection.execute(self.insert_events_statement, columns).fetchall()
-        return [row["notification_id"] for row in rows]
+            inserted = connection.execute(statement, values).fetchall()
+        return [row["notification_id"] for row in inserted]
 
     def select_events(
         self,
@@ -248,7 +225,7 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
         """The newest event of each stream whose name begins with `prefix`."""
         return self._select(self._select_heads, prefix)
 
-    def _select(self, statement: Composed, *parameters: object) -> list[Notification]:
+    def _select(self, statement: bytes, *parameters: object) -> list[Notification]:
         with self.datastore.get_connection() as connection:
             rows = connection.execute(statement, parameters, prepare=True).fetchall()
         return [
