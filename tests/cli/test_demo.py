@@ -142,7 +142,11 @@ def test_a_run_that_its_event_does_not_explain_ends_the_demo(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when the recomputed bucket is not compared with the recorded one."""
-    monkeypatch.setattr(demo, "bucket_of", lambda *_, **__: 10_000)
+
+    def neighbour(unit: str, **options: Any) -> int:
+        return alloc_es.bucket_of(unit, **options) ^ 1
+
+    monkeypatch.setattr(demo, "bucket_of", neighbour)
     assert "each run's event explains its version" in ends(sqlite_url)
 
 
