@@ -72,7 +72,9 @@ class Tree:
             return {}
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["-p", "tests.detach.recorder", "--continue-on-collection-errors"]
-        command += ["--timeout", _HANGING_SECONDS, *tests]
+        # Python 3.11 may fail to parse, for a prettier traceback, what has just failed:
+        # https://github.com/python/cpython/issues/106905
+        command += ["--tb=native", "--timeout", _HANGING_SECONDS, *tests]
         with suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 command,
