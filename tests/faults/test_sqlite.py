@@ -4,7 +4,6 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations, Committed, StoreUnavailable, Workflow
-from alloc_es.clock import Patience, utc_now
+from alloc_es.clock import Patience
 from tests.faults.commands import KEY, commit, given, history, reject
 from tests.faults.conftest import SHORT
 from tests.faults.processes import writer
@@ -92,30 +91,18 @@ def test_a_lock_that_is_released_in_time_is_waited_for(sqlite_url: str, path: Pa
     assert whole(path)[2:] == [committed.event]
 
 
-def test_a_lock_that_another_connection_gives_back_meanwhile_costs_no_error(
+def test_sqlite_itself_waits_for_a_lock_before_anybody_tries_again(
     sqlite_url: str, path: Path
 ) -> None:
-    """Released while SQLite itself waits.
+    """SQLite waits for a second, so the deadline has passed when it gives up.
 
-    Red when the connections get no busy timeout.
+    Red when the connections get no busy timeout: then there is time left to try again.
     """
-    began = ThreadPoolExecutor(1)
-    with alloc_es.connect(sqlite_url) as early:
-        given(early, commit)
-    with locked(path) as other, began:
-        released: list[Any] = []
-
-        def clock() -> Any:
-            # Called when the command is already on its way.
-            released.append(began.submit(other.execute, "ROLLBACK"))
-            return utc_now()
-
-        patience = Patience(60, sleep=_refuse_to_sleep)
-        with alloc_es.connect(sqlite_url, patience=patience, clock=clock) as client:
-            committed = commit(client.workflow(*KEY))
-
-    assert len(released) == 1
-    assert whole(path)[2:] == [committed.event]
+    patience = Patience(0.5, sleep=_refuse_to_sleep)
+    with alloc_es.connect(sqlite_url, patience=patience) as client:
+        workflow = given(client, commit)
+        with locked(path), pytest.raises(StoreUnavailable, match="locked"):
+            commit(workflow)
 
 
 def test_garbage_in_the_files_place_is_unavailable_and_stays_as_it_was(
