@@ -1,6 +1,6 @@
 """What `make bench` measures. A new case is a function here and a line in `cases`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +62,7 @@ def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
         *(commit(store, scale) for store in stores),
         *(parts(store, scale) for store in stores),
         *(contended(store, crew, scale, writers) for store in stores for writers in scale.writers),
+        *(spread(store, crew, scale) for store in stores),
         *(newest(store, scale) for store in stores),
         *(lone_run(store, scale) for store in stores),
     ]
@@ -100,20 +101,23 @@ def parts(stores: Stores, scale: Scale) -> Case:
 
 def contended(stores: Stores, crew: Crew, scale: Scale, writers: int) -> Case:
     """Processes that all commit on one key as fast as they can."""
-
-    def contender(name: str, opener: Opener) -> Contender:
-        return Contender(name, partial(_contending, crew, opener, writers, scale))
-
     many = "1 writer" if writers == 1 else f"{writers} writers"
     return Case(
         f"One hot key, {many}, {stores.kind}",
         COMMITS_PER_SECOND,
-        (
-            contender(LEDGER, stores.ledger),
-            contender(ROW, stores.row),
-            contender(SNAPSHOTS, stores.snapshotting),
-        ),
+        _writing(stores, crew, scale, [0] * writers),
         note="processes without an expected generation, which try again after a lost race",
+    )
+
+
+def spread(stores: Stores, crew: Crew, scale: Scale) -> Case:
+    """Processes that each commit on a key of their own as fast as they can."""
+    writers = scale.writers[-1]
+    return Case(
+        f"A key for each of {writers} writers, {stores.kind}",
+        COMMITS_PER_SECOND,
+        _writing(stores, crew, scale, range(writers)),
+        note="no generation is contested; what is left is the store's own order of commits",
     )
 
 
@@ -147,6 +151,21 @@ def lone_run(stores: Stores, scale: Scale) -> Case:
             Contender("plain INSERT", partial(_inserting, stores.row, scale)),
         ),
         note="the INSERT is told the version; spawn_run reads the allocation and routes",
+    )
+
+
+def _writing(
+    stores: Stores, crew: Crew, scale: Scale, places: Sequence[int]
+) -> tuple[Contender, ...]:
+    """One writing process for each place; those of the same place write on the same key."""
+
+    def contender(name: str, opener: Opener) -> Contender:
+        return Contender(name, partial(_contending, crew, opener, places, scale))
+
+    return (
+        contender(LEDGER, stores.ledger),
+        contender(ROW, stores.row),
+        contender(SNAPSHOTS, stores.snapshotting),
     )
 
 
@@ -194,16 +213,23 @@ def _inserting(opener: Opener, scale: Scale) -> Iterator[Measure]:
 
 
 @contextmanager
-def _contending(crew: Crew, opener: Opener, writers: int, scale: Scale) -> Iterator[Measure]:
+def _contending(
+    crew: Crew, opener: Opener, places: Sequence[int], scale: Scale
+) -> Iterator[Measure]:
     with opener() as rival:
 
         def measured() -> float:
-            key = _new_key()
-            rival.fill(key, scale.short)
-            jobs = [Writer(opener, key, number, scale.seconds) for number in range(writers)]
+            keys = {place: _new_key() for place in places}
+            for key in keys.values():
+                rival.fill(key, scale.short)
+            jobs = [
+                Writer(opener, keys[place], number, scale.seconds)
+                for number, place in enumerate(places)
+            ]
             tallies = crew.together(jobs)
             commits = sum(tally.commits for tally in tallies)
-            assert rival.read(key) == scale.short + commits
+            generations = sum(rival.read(key) for key in keys.values())
+            assert generations == scale.short * len(keys) + commits
             began, ended = min(t.began for t in tallies), max(t.ended for t in tallies)
             return commits / (ended - began)
 
