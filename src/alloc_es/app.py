@@ -80,7 +80,7 @@ def connect(
         actor=parsed_actor,
         max_challengers=max_challengers,
         patience=patience,
-        clock=partial(_read, clock),
+        clock=partial(_aware_time, clock),
         new_id=new_id,
     )
 
@@ -116,6 +116,9 @@ class Allocations:
             new_id=new_id,
             check_usable=self._check_usable,
         )
+
+    def __repr__(self) -> str:
+        return f"<Allocations in {self.store}>"
 
     @property
     def store(self) -> str:
@@ -199,7 +202,7 @@ def _position(value: object) -> int:
     return value
 
 
-def _read(clock: Callable[[], object]) -> datetime:
+def _aware_time(clock: Callable[[], object]) -> datetime:
     now = clock()
     if not isinstance(now, datetime) or now.utcoffset() is None:
         raise InvalidSetting("clock", f"it says {shown(now)}, not a datetime with its time zone")

@@ -76,7 +76,10 @@ class Committer:
         deadline = self._patience.deadline()
         turn = self._turns[hash(order.key) % _TURNS]
         if not turn.acquire(timeout=self._patience.timeout):
-            raise StoreUnavailable(f"{order.key} was busy with other commands of this process")
+            waited = f"{self._patience.timeout:g} s"
+            raise StoreUnavailable(
+                f"other commands of this process kept the one on {order.key} waiting for {waited}"
+            )
         try:
             return self._commit(order, deadline)
         finally:

@@ -131,7 +131,7 @@ def _commit(
     if arms == state.arms:
         return None
     return AllocationCommitted(
-        **_facts(envelope), allocation=_next(state, arms=arms), decision="split"
+        **_facts(envelope), allocation=_next(state, arms=arms), decision="split", shares=shares
     )
 
 
@@ -219,10 +219,7 @@ def is_outcome_of(event: DecisionEvent, command: Command) -> bool:
                 command.share_bps,
             )
         case CommitAllocation():
-            split = event.allocation.split
-            return _committed(event, "split", None) and all(
-                split.get(version) == share for version, share in command.shares
-            )
+            return _committed(event, "split", None) and event.shares == dict(command.shares)
         case PromoteChallenger():
             return _committed(event, "promotion", command.version)
         case RejectChallenger(replacement=None):

@@ -43,7 +43,7 @@ class InvalidIdentifier(AllocationError):
 
 
 class InvalidSetting(AllocationError):
-    """`connect` was given something it can't work with: the `setting` and the `problem`."""
+    """An argument or setting that can't be one: its name as `setting`, and the `problem`."""
 
     def __init__(self, setting: str, problem: str) -> None:
         self.setting = setting
@@ -152,7 +152,7 @@ class ChallengersStillLive(Refusal):
             f"{key} can't go back to {target} while {name_arms(undropped)} "
             f"{'is' if len(self.undropped) == 1 else 'are'} live; "
             f"{'promote it, or ' if target in self.undropped else ''}"
-            f"name what is to be dropped: drop={list(self.undropped)}"
+            f"name what is to be dropped (drop): {', '.join(self.undropped)}"
         )
 
 
@@ -262,14 +262,25 @@ class AnswerLost(StoreUnavailable):
 
 
 class StoreNotInitialised(StoreUnavailable):
-    """The database is there, but has no tables of alloc-es, or tables of an older release."""
+    """There are no tables of alloc-es, or tables of an older release.
 
-    def __init__(self, where: str, *, found: int, wanted: int) -> None:
+    `found` is their schema version, 0 for none, and `missing` says that there is no
+    database to hold them.
+    """
+
+    def __init__(self, where: str, *, found: int, wanted: int, missing: bool = False) -> None:
         self.where = where
         self.found = found
         self.wanted = wanted
-        state = f"is at schema version {found} of {wanted}" if found else "has no alloc-es tables"
-        super().__init__(f"{where} {state}; run `alloc-es init` on it once", retryable=False)
+        self.missing = missing
+        advice = "run `alloc-es init` on it once"
+        if missing:
+            state, advice = "does not exist", f"if its name is right, {advice}"
+        elif found:
+            state = f"is at schema version {found} of {wanted}"
+        else:
+            state = "has no alloc-es tables"
+        super().__init__(f"{where} {state}; {advice}", retryable=False)
 
 
 class SchemaTooNew(StoreUnavailable):

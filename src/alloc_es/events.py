@@ -62,12 +62,14 @@ class AllocationCommitted(_Decided):
 
     `version` is the one that the decision put in: the new current (start, promotion,
     rollback) or the new challenger (replacement); None for a new split. `dropped` are the
-    challengers that it took out. `to_generation` is what a rollback asked for, if it did.
+    challengers that it took out. `shares` are those that a new split asked for, in basis
+    points, and `to_generation` is what a rollback asked for, if it did.
     """
 
     decision: Decision
     version: Version | None = None
     dropped: tuple[Version, ...] = ()
+    shares: dict[Version, int] | None = None
     to_generation: int | None = None
 
 

@@ -35,8 +35,8 @@ def describe(event: "DecisionEvent") -> str:
         case "rollback":
             return f"rolled back to {version}"
         case _:
-            shares = ", ".join(f"{v} {bps / 100:g}%" for v, bps in event.allocation.split.items())
-            return f"split {shares}"
+            shares = event.shares or {}  # type: ignore[union-attr]
+            return "gave " + ", ".join(f"{v} {bps / 100:g}%" for v, bps in shares.items())
 
 
 def name_arms(arms: Sequence["Arm"]) -> str:

@@ -170,6 +170,7 @@ def committed(
     version: str | None = None,
     *,
     dropped: tuple[str, ...] = (),
+    shares: Mapping[str, int] | None = None,
     to_generation: int | None = None,
     max_challengers: int = 1,
 ) -> AllocationCommitted:
@@ -178,6 +179,7 @@ def committed(
         decision=decision,
         version=None if version is None else Version(version),
         dropped=tuple(Version(name) for name in dropped),
+        shares=None if shares is None else {Version(v): bps for v, bps in shares.items()},
         to_generation=to_generation,
     )
 

@@ -176,7 +176,7 @@ def test_a_challenger_can_not_take_the_last_bucket_of_the_control(share: int) ->
 def test_a_new_share_is_committed_and_the_control_gets_the_rest() -> None:
     state = given(start(), register("v2"))
     result = allocation(3, control("v1", (1_000, 10_000)), challenger("v2", (0, 1_000), since=2))
-    assert when(state, commit({"v2": 1_000})) == (committed("split", result),)
+    assert when(state, commit({"v2": 1_000})) == (committed("split", result, shares={"v2": 1_000}),)
 
 
 @pytest.mark.parametrize("shares", [{"v2": 500}, {}], ids=["the same share", "no share"])
@@ -188,7 +188,7 @@ def test_the_same_shares_again_change_nothing(shares: dict[str, int]) -> None:
 def test_a_share_of_0_keeps_the_slot_and_routes_nothing_to_it() -> None:
     state = given(start(), register("v2"))
     result = allocation(3, control("v1", (0, 10_000)), challenger("v2", since=2))
-    assert when(state, commit({"v2": 0})) == (committed("split", result),)
+    assert when(state, commit({"v2": 0})) == (committed("split", result, shares={"v2": 0}),)
     assert result.split == {"v1": 10_000, "v2": 0}
 
 
@@ -206,7 +206,7 @@ def test_a_challenger_not_named_keeps_its_share() -> None:
     )
     state = given(start(), register("v2"), register("v3", 700), max_challengers=2)
     events = when(state, commit({"v2": 0}), max_challengers=2)
-    assert events == (committed("split", result, max_challengers=2),)
+    assert events == (committed("split", result, shares={"v2": 0}, max_challengers=2),)
 
 
 @pytest.mark.parametrize("share", [9_500, 0])

@@ -166,7 +166,7 @@ def test_a_live_challenger_must_be_named_to_be_dropped_by_a_rollback() -> None:
     error = refused(ChallengersStillLive, state, roll_back())
     assert (error.key, error.target, error.undropped) == (KEY, "v1", ("v3",))
     assert "v3 (since generation 4, 2026-03-01 12:04 UTC) is live" in str(error)
-    assert "drop=['v3']" in str(error)
+    assert "(drop): v3" in str(error)
 
 
 def test_a_rollback_drops_the_challenger_that_it_names_and_triggers_nothing() -> None:

@@ -112,7 +112,7 @@ def test_an_error_passes_through_a_context_manager(error: AllocationError) -> No
         (errors.UnknownWorkflow(KEY), ["acme/triage", "start"]),
         (examples()[5], ["v3", "v2", "since generation 2", "2026-03-01 12:02", "reject v2"]),
         (examples()[6], ["v1", "generation 1", "v2", "reject"]),
-        (examples()[8], ["v0", "v2", "drop=['v2']"]),
+        (examples()[8], ["v0", "v2", "(drop): v2"]),
         (examples()[10], ["generation 7", "1 to 1"]),
         (examples()[13], ["at generation 2, not 1", "ada", "registered v2", "would be refused"]),
         (examples()[14], ["nothing was ever decided", "still be legal"]),

@@ -87,3 +87,12 @@ def test_a_rollback_that_dropped_others_is_another_command() -> None:
     (event,) = when(state, roll_back(drop=("v3",)))
     assert is_outcome_of(event, roll_back(drop=("v3",)))
     assert not is_outcome_of(event, roll_back())
+
+
+def test_a_split_that_named_other_shares_is_another_command() -> None:
+    """Red when `is_outcome_of` compares the split that came out, and not what was asked."""
+    state = given(start(), register("v2"), register("v3"), max_challengers=2)
+    (event,) = when(state, commit({"v2": 100, "v3": 500}))
+    assert is_outcome_of(event, commit({"v3": 500, "v2": 100}))
+    assert not is_outcome_of(event, commit({"v2": 100}))
+    assert not is_outcome_of(event, commit({"v3": 500}))

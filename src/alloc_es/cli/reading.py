@@ -47,7 +47,7 @@ def list_(
     elif found:
         print_rich(allocation_rows(found))
     else:
-        say("no workflow was started yet")
+        say(f"no workflow{f' of {tenant}' if tenant else ''} was started yet")
 
 
 def history(

@@ -252,7 +252,7 @@ class Factory(SQLiteFactory, StoreFactory):
         `SchemaTooNew` for the tables of a newer release.
         """
         if not migrate and not self._path.exists():
-            raise StoreNotInitialised(self.where, found=0, wanted=SCHEMA_VERSION)
+            raise StoreNotInitialised(self.where, found=0, wanted=SCHEMA_VERSION, missing=True)
         if not self._path.parent.is_dir():
             problem = f"{self.where}: there is no directory {self._path.parent}"
             raise StoreUnavailable(problem, retryable=False)
