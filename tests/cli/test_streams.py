@@ -234,6 +234,6 @@ def _generation(directory: Path) -> int:
         try:
             with alloc_es.connect(f"sqlite:///{path}", migrate=False) as allocations:
                 return max((found.generation for found in allocations.list()), default=0)
-        except alloc_es.StoreNotInitialised:
+        except alloc_es.StoreUnavailable:
             return 0
     return 0
