@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections import ChainMap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -52,13 +53,15 @@ def judge(
     quiet: bool,
 ) -> list[Verdict]:
     """Try changes in copies of `source`; first, their tests must be green without any."""
+    copies = [Tree(source, scratch / str(number)) for number in range(jobs)]
     trees: SimpleQueue[Tree] = SimpleQueue()
-    for number in range(jobs):
-        trees.put(Tree(source, scratch / str(number)))
+    for copy in copies:
+        trees.put(copy)
     done = count(1)
-    tree = trees.get()
-    green = tree.run(_functions(chosen, tree), environment)
-    trees.put(tree)
+    named = _functions(chosen, copies[0])
+
+    def unchanged(number: int) -> Outcomes:
+        return copies[number].run(named[number::jobs], environment)
 
     def verdict(change: Change) -> Verdict:
         tree = trees.get()
@@ -71,6 +74,7 @@ def judge(
         return Verdict(change.name, problem)
 
     with ThreadPoolExecutor(jobs) as pool:
+        green = dict(ChainMap(*pool.map(unchanged, range(jobs))))
         return list(pool.map(verdict, chosen))
 
 
