@@ -165,15 +165,15 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
             " AND json_extract(CAST(state AS TEXT), '$.command_id') = ?"
         )
         self._select_heads = (
-            f"{select} WHERE substr(originator_id, 1, length(?1)) = ?1"
+            f"{select} WHERE substr(originator_id, 1, length(?)) = ?"
             " AND (originator_id, originator_version) IN"
             f" (SELECT originator_id, MAX(originator_version) FROM {table} GROUP BY 1)"
             " ORDER BY originator_id"
         )
         self._select_page = (
-            f"{select} WHERE notification_id >= ?1 AND notification_id <= ?2"
-            " AND (json_array_length(?3) = 0 OR topic IN (SELECT value FROM json_each(?3)))"
-            " ORDER BY notification_id LIMIT ?4"
+            f"{select} WHERE notification_id >= ? AND notification_id <= ?"
+            " AND (json_array_length(?) = 0 OR topic IN (SELECT value FROM json_each(?)))"
+            " ORDER BY notification_id LIMIT ?"
         )
 
     def select_events(
@@ -200,7 +200,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
 
     def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
         """The newest event of each stream whose name begins with `prefix`."""
-        return self._select(self._select_heads, prefix)
+        return self._select(self._select_heads, prefix, prefix)
 
     def select_notifications(
         self,
@@ -214,7 +214,8 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
         """A page of the log, in the order of positions."""
         first = (start or 0) + (0 if inclusive_of_start else 1)
         last = _LAST_VERSION if stop is None else stop
-        return self._select(self._select_page, first, last, json.dumps(list(topics)), limit)
+        wanted = json.dumps(list(topics))
+        return self._select(self._select_page, first, last, wanted, wanted, limit)
 
     def _select(self, statement: str, *parameters: object) -> list[Notification]:
         with self.datastore.transaction(commit=False) as cursor:
