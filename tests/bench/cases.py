@@ -22,6 +22,8 @@ SNAPSHOTS = f"library, a snapshot every {SNAPSHOT_EVERY}"
 MILLISECONDS = "ms"
 COMMITS_PER_SECOND = "commits/s"
 
+_MOST_READS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -34,6 +36,7 @@ class Scale:
     lengths: tuple[int, ...]
     writers: tuple[int, ...]
     seconds: float
+    reading_ms: float
 
 
 FULL = Scale(
@@ -44,6 +47,7 @@ FULL = Scale(
     lengths=(10, 100, 1_000, 10_000),
     writers=(1, 2, 8),
     seconds=0.5,
+    reading_ms=25,
 )
 QUICK = Scale(
     repetitions=2,
@@ -53,6 +57,7 @@ QUICK = Scale(
     lengths=(4, 12),
     writers=(1, 2),
     seconds=0.05,
+    reading_ms=1,
 )
 
 
@@ -195,12 +200,14 @@ def _commit_often(rival: Rival, key: str, generation: int, times: int) -> None:
 
 @contextmanager
 def _reading(opener: Opener, length: int, scale: Scale) -> Iterator[Measure]:
-    # Who replays ten thousand events a call needs few calls for a steady figure.
-    calls = max(2, min(scale.calls, 30_000 // length))
     with opener() as rival:
         key = _new_key()
         rival.fill(key, length)
-        yield partial(each, [key] * calls, rival.read)
+        each([key] * 2, rival.read)
+        # As many as fit into the same time: of a few quick calls, the first ones, which find
+        # cold caches, would be the figure.
+        fitting = scale.reading_ms / each([key], rival.read)
+        yield partial(each, [key] * max(2, min(_MOST_READS, round(fitting))), rival.read)
 
 
 @contextmanager

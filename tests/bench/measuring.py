@@ -1,7 +1,8 @@
 """Cases and how they are measured: interleaved repetitions, medians, ratios within a round."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
 
@@ -66,15 +67,20 @@ class Outcome:
 def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcome:
     """Measure a case: one round to warm up, then `repetitions` rounds, A B C A B C.
 
-    A round is short, so what else the machine does falls on all contenders alike.
+    A round is short, so what else the machine does falls on all contenders alike. In this
+    process nobody pays for the garbage of another: it is collected between two contenders.
     """
     values: list[list[float]] = [[] for _ in case.contenders]
     with ExitStack() as opened:
         measures = [opened.enter_context(contender.open()) for contender in case.contenders]
+        # What lives until the end need not be looked at each time.
+        gc.freeze()
+        opened.callback(gc.unfreeze)
         for repetition in range(repetitions + 1):
             tell(f"{case.name}: round {repetition} of {repetitions}")
             for measured, taken in zip(measures, values, strict=True):
-                taken.append(measured())
+                with _collected_garbage():
+                    taken.append(measured())
     kept = [tuple(taken[1:]) for taken in values]
     return Outcome(
         case,
@@ -83,6 +89,16 @@ def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcom
             for contender, taken in zip(case.contenders, kept, strict=True)
         ),
     )
+
+
+@contextmanager
+def _collected_garbage() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _ratios(values: Sequence[float], beside: Sequence[float]) -> tuple[float, ...]:

@@ -1,5 +1,6 @@
 """The benchmark itself: it runs, it is fair in its order, and it writes where it says."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -55,6 +56,23 @@ def test_repetitions_are_interleaved_and_the_first_round_is_not_counted() -> Non
     assert calls == ["a", "b", "a", "b", "a", "b"]
     assert [figure.values for figure in outcome.figures] == [(2.0, 3.0), (2.0, 3.0)]
     assert [figure.ratios for figure in outcome.figures] == [(1.0, 1.0), (1.0, 1.0)]
+
+
+def test_no_garbage_is_collected_while_a_contender_is_measured() -> None:
+    """Red when a contender can be charged with the collection of what others left behind."""
+    found: list[bool] = []
+
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        def measured() -> float:
+            found.append(gc.isenabled())
+            return 1.0
+
+        yield measured
+
+    measure(Case("which is slower", "ms", (Contender("a", opened),)), 2, lambda _: None)
+
+    assert (found, gc.isenabled()) == ([False] * 3, True)
 
 
 @pytest.mark.parametrize(
