@@ -4,7 +4,6 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from statistics import median
 
 Measure = Callable[[], float]
 """One repetition of one contender: what it took, in the unit of its case."""
@@ -56,12 +55,15 @@ class Outcome:
 
     @property
     def goal_ratio(self) -> float | None:
-        """The median of the ratio that the goal is about, None where there is no goal."""
+        """The ratio that the goal is about, of the smallest figures; None without a goal.
+
+        Of the smallest, because what else the machine does can only add to a figure.
+        """
         goal = self.case.goal
         if goal is None:
             return None
         values = {figure.contender: figure.values for figure in self.figures}
-        return median(_ratios(values[goal.contender], values[goal.beside]))
+        return min(values[goal.contender]) / min(values[goal.beside])
 
 
 def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcome:

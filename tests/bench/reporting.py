@@ -80,7 +80,7 @@ def _goal(outcome: Outcome) -> list[str]:
         return []
     verdict = "met" if ratio <= goal.at_most else "**missed**"
     wish = f"{goal.contender} at most {goal.at_most:g} × {goal.beside}"
-    return [f"Goal: {wish}; {verdict} at {ratio:.2f} ×."]
+    return [f"Goal: {wish}; {verdict} at {ratio:.2f} ×, by the smallest figures."]
 
 
 def _spread(values: Sequence[float]) -> str:
