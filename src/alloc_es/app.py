@@ -74,6 +74,7 @@ def connect(
     _check_timeout(timeout)
     parsed_actor = Actor(parse_identifier("actor", actor))
     patience = patience or Patience(timeout)
+    _check_timeout(patience.timeout)
     store = open_store(url, patience=patience, migrate=migrate)
     return Allocations(
         store,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import cast
+from typing import Generic, NamedTuple, cast
 
 from eventsourcing.persistence import RecordConflictError
 
@@ -89,11 +89,13 @@ class Committer:
         attempts = 0
         in_time = True
         while True:
+            # Before the look for the command id: if its twin commits in between, the append
+            # finds out; the other way round it would be taken for somebody else's.
+            newest = self._newest(order.key, deadline)
             if attempts or order.sent_before:
                 earlier = self._earlier(order, deadline)
                 if earlier:
                     return _replayed(earlier.event, order.command, attempts)
-            newest = self._newest(order.key, deadline)
             state = evolve(None, newest.event) if newest else None
             found = state.generation if state else 0
             if order.expected is not None and order.expected != found:
@@ -105,8 +107,7 @@ class Committer:
             if event is None:
                 assert state is not None
                 return Committed(found, state, None, attempts, replayed=False)
-            held = append(self._log, event, self._patience, deadline)
-            if held and held.event == event:
+            if append(self._log, event, self._patience, deadline).ours:
                 return Committed(event.generation, event.allocation, event, attempts, False)
             # Before the newest state is read, which grows old during a wait. Who expects a
             # generation has lost it and is told at once.
@@ -143,21 +144,30 @@ class Committer:
         )
 
 
+class Place(NamedTuple, Generic[E]):
+    """What an append found: the event that its place holds, and whether this call put it there.
+
+    `holder` is None when the place is free and the event's command id is taken.
+    """
+
+    holder: Recorded[E] | None
+    ours: bool
+
+
 def append(
     log: EventLog[E], event: DecisionEvent | RunSpawned, patience: Patience, deadline: float
-) -> Recorded[E] | None:
+) -> Place[E]:
     """Record an event, or find what holds its place.
 
-    Returns what is recorded at the event's place: this very event, or another's; None when
-    the place is free and the event's command id is taken. An append whose answer was lost
-    is sent again: it can land once only, because its place can be taken once only. Raises
-    `StoreUnavailable` when nothing was recorded, `OutcomeUnknown` when that can't be told.
+    An append whose answer was lost is sent again: it can land once only, because its place
+    can be taken once only. Raises `StoreUnavailable` when nothing was recorded,
+    `OutcomeUnknown` when that can't be told.
     """
     in_doubt = False
     attempt = 0
     while True:
         try:
-            return Recorded(log.append(event), cast(E, event))
+            return Place(Recorded(log.append(event), cast(E, event)), ours=True)
         except RecordConflictError:
             break
         except StoreUnavailable as error:
@@ -169,13 +179,17 @@ def append(
                 raise _unknown(event, error) from error
             raise
     try:
-        return patience.insist(
+        holder = patience.insist(
             lambda: log.at(event.originator_id, event.originator_version), deadline
         )
     except StoreUnavailable as error:
         if in_doubt:
             raise _unknown(event, error) from error
         raise
+    # A decision has the command's id in it. A run has nothing of the call: under a clock that
+    # stands still, its equal may be an earlier call's.
+    told_apart = in_doubt or not isinstance(event, RunSpawned)
+    return Place(holder, ours=told_apart and holder is not None and holder.event == event)
 
 
 def _refusal(order: Order, newest: Recorded[DecisionEvent] | None) -> Refusal | None:

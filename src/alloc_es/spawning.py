@@ -6,7 +6,7 @@ from datetime import datetime
 from alloc_es.allocation import Allocation
 from alloc_es.clock import Patience
 from alloc_es.committing import append
-from alloc_es.errors import RunIdTaken, UnknownWorkflow
+from alloc_es.errors import RunIdTaken, StoreUnavailable, UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, run_stream
 from alloc_es.routing import Routing, route
@@ -39,11 +39,10 @@ class Spawner:
         """
         deadline = self._patience.deadline()
         event = self._allot(key, run_id, unit, actor, deadline)
-        held = append(self._runs, event, self._patience, deadline)
-        assert held is not None, "a run's stream has one place"
-        if held.event == event:
-            return event
-        return _known(held.event, key)
+        place = append(self._runs, event, self._patience, deadline)
+        if place.holder is None:
+            raise StoreUnavailable(f"run {run_id} of {key} could not be recorded", retryable=False)
+        return event if place.ours else _known(place.holder.event, key)
 
     def find(self, key: WorkflowKey, run_id: RunId) -> RunSpawned | None:
         """What a run id was allotted, or None. Raises `RunIdTaken` for another workflow's."""

@@ -1,5 +1,6 @@
 """A command id stands for one command and one outcome, whatever happens to the answer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from alloc_es import (
     connect,
 )
 from alloc_es.errors import AnswerLost
+from alloc_es.store import EventLog
 from tests.support.overlap import in_threads, meet_before_append
 from tests.support.recorders import RECORDERS
 
@@ -143,15 +145,11 @@ def test_a_commit_whose_answer_was_lost_is_not_reported_as_a_conflict(
     assert [each.event for each in workflow.history()][1:] == [committed.event]
 
 
-@pytest.mark.parametrize("broken", [AnswerLost("the answer was lost"), IntegrityError("taken")])
 def test_a_run_whose_answer_was_lost_is_recorded_once(
-    workflow: Workflow,
-    allocations: Allocations,
-    monkeypatch: pytest.MonkeyPatch,
-    broken: Exception,
+    workflow: Workflow, allocations: Allocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when `Spawner.spawn` takes the event it finds for another call's."""
-    lose_next_answer(monkeypatch, broken)
+    lose_next_answer(monkeypatch, AnswerLost("the answer was lost"))
     run = workflow.spawn_run("run-1")
     assert not run.replayed
     assert [each.event for each in allocations.runs()] == [run]
@@ -172,3 +170,39 @@ def lose_next_answer(monkeypatch: pytest.MonkeyPatch, broken: Exception) -> None
             return positions
 
         monkeypatch.setattr(recorder, "insert_events", insert_events)
+
+
+@pytest.mark.parametrize("command", ["reject_challenger", "promote_challenger"])
+@pytest.mark.parametrize("expected", [None, 2])
+def test_a_twin_that_commits_between_two_reads_is_no_rival(
+    durable_url: str, monkeypatch: pytest.MonkeyPatch, command: str, expected: int | None
+) -> None:
+    """Red when the command id is looked for before the newest state is read."""
+    with connect(durable_url) as one, connect(durable_url) as other:
+        workflow, twin = one.workflow("acme", "triage"), other.workflow("acme", "triage")
+        workflow.start("v1")
+        workflow.register_challenger("v2")
+        after_the_first_read(monkeypatch, lambda: getattr(twin, command)("v2", command_id="job-7"))
+        committed = getattr(workflow, command)(
+            "v2", command_id="job-7", expected_generation=expected
+        )
+        assert (committed.generation, committed.replayed) == (3, True)
+        assert len(workflow.history()) == 3
+
+
+def after_the_first_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do something between a command's first read of the log and its second."""
+    first = iter([True])
+
+    def read_then_act(genuine: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*arguments: Any) -> Any:
+            acts = next(first, False)
+            found = genuine(*arguments)
+            if acts:
+                act()
+            return found
+
+        return read
+
+    for name in ("newest", "command"):
+        monkeypatch.setattr(EventLog, name, read_then_act(getattr(EventLog, name)))

@@ -2,11 +2,12 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
-from alloc_es import StoreUnavailable, connect
+from alloc_es import InvalidSetting, StoreUnavailable, connect
 from tests.support.postgres import PostgresServer
 from tests.support.raw import raw
 
@@ -84,3 +85,66 @@ def test_a_wrong_password_is_not_worth_a_retry_and_in_no_message() -> None:
         with pytest.raises(StoreUnavailable, match="authentication failed") as refused:
             connect(f"{url}&password=wr0ng")
     assert (refused.value.retryable, "wr0ng" in str(refused.value)) == (False, False)
+
+
+@pytest.mark.parametrize("setting", ["client_encoding=SQL_ASCII", "client_encoding=LATIN1"])
+def test_the_encoding_of_a_connection_is_ours_to_choose(postgres_url: str, setting: str) -> None:
+    """Red when `client_encoding` is left to the URL, the environment or the role."""
+    with connect(f"{postgres_url}&{setting}") as allocations:
+        allocations.workflow("acme", "триаж").start("v1")
+        assert [found.workflow_id for found in allocations.list()] == ["триаж"]
+
+
+def test_a_role_that_does_not_wait_for_the_disk_is_made_to(postgres_url: str) -> None:
+    """Red when `synchronous_commit` stays off, and an acknowledged commit may be lost."""
+    for asked, holds in (("off", "on"), ("local", "local")):
+        options = f"options=-csynchronous_commit%3D{asked}"
+        with connect(f"{postgres_url}&{options}") as allocations:
+            recorder: Any = allocations._store.decisions.recorder
+            with recorder.datastore.get_connection() as connection:
+                row = connection.execute("SHOW synchronous_commit").fetchone()
+        assert row == {"synchronous_commit": holds}
+
+
+def test_a_renamed_schema_goes_on_working(postgres_url: str) -> None:
+    """Red when a trigger's function holds the name of the schema it was made in."""
+    schema = postgres_url.partition("schema=")[2]
+    with connect(postgres_url) as allocations:
+        allocations.workflow("acme", "triage").start("v1")
+    with raw(postgres_url) as database:
+        database.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_r")
+    with connect(f"{postgres_url}_r", migrate=False) as allocations:
+        assert allocations.workflow("acme", "triage").register_challenger("v2").generation == 2
+    with raw(f"{postgres_url}_r") as database:
+        database.execute(f"ALTER SCHEMA {schema}_r RENAME TO {schema}")
+
+
+def test_a_taken_position_is_a_fault_of_the_store_and_no_lost_race(postgres_url: str) -> None:
+    """Red when every uniqueness error is taken for a conflict."""
+    with connect(postgres_url, timeout=5) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        workflow.start("v1")
+        workflow.spawn_run("run-1")
+        with raw(postgres_url) as database:
+            for table in ("decision_events", "run_events"):
+                database.execute(f"ALTER TABLE {table} ALTER COLUMN notification_id RESTART WITH 1")
+        with pytest.raises(StoreUnavailable, match="notification_id"):
+            workflow.register_challenger("v2")
+        with pytest.raises(StoreUnavailable, match="notification_id"):
+            workflow.spawn_run("run-2")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:se%zzcret@127.0.0.1:1/db",
+        "postgresql://me:se@cret:x@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?password=secret&nonsense=1",
+        "mysql://me:secret@127.0.0.1/db?password=secret",
+    ],
+)
+def test_no_message_shows_a_password(url: str) -> None:
+    """Red when libpq's own words, or the URL, go into a message."""
+    with pytest.raises(InvalidSetting) as refused:
+        connect(url)
+    assert "cret" not in str(refused.value)

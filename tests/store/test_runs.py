@@ -1,5 +1,7 @@
 """A run id stands for one run of one workflow inside its tenant."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from alloc_es import Allocations, RunIdTaken, RunSpawned, Workflow, connect, spawning
@@ -76,3 +78,11 @@ def test_two_connections_that_race_with_one_run_id_record_one_run(
     assert all(isinstance(run, RunSpawned) for run in runs), runs
     replayed = recorded.model_copy(update={"replayed": True})
     assert runs in ([recorded, replayed], [replayed, recorded])
+
+
+def test_a_known_run_is_marked_as_such_though_the_clock_stands_still(store_url: str) -> None:
+    """Red when a run is taken for new because it equals the one that was recorded."""
+    with connect(store_url, clock=lambda: datetime(2026, 3, 1, tzinfo=UTC)) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        workflow.start("v1")
+        assert [workflow.spawn_run("run-1").replayed for _ in range(3)] == [False, True, True]

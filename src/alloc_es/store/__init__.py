@@ -19,7 +19,8 @@ _DEFAULT_SCHEMA = "alloc_es"
 _FORMS = "use memory:, sqlite:///path or postgresql://host/database"
 _UNSAFE = "POSTGRES_ENABLE_DB_FUNCTIONS"
 _OFF = frozenset({"", "n", "no", "f", "false", "off", "0"})
-_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+# With ".decision_events" it names a channel, which PostgreSQL takes up to 63 characters of.
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,46}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,19 @@ def _factory(url: str, patience: Patience) -> StoreFactory:
         case ("postgresql" | "postgres", _, _):
             return _postgres_factory(url, patience)
         case _:
-            raise InvalidSetting("store", f"{_without_password(url)!r} is no store; {_FORMS}")
+            raise InvalidSetting(
+                "store", f"a URL of {shown(url.partition(':')[0])} is none; {_FORMS}"
+            )
 
 
 def _sqlite_path(url: str) -> Path:
     path = url.removeprefix("sqlite:///")
     if path == url or not path or path == ":memory:" or "?" in path or "\0" in path:
         raise InvalidSetting("store", f"{url!r} names no file; {_FORMS}")
-    return Path(path).absolute()
+    try:
+        return Path(path).absolute()
+    except OSError as error:
+        raise InvalidSetting("store", f"{url!r} has no place: {error.strerror}") from error
 
 
 def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
@@ -92,15 +98,21 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
         problem = f"PostgreSQL needs the extra: pip install 'alloc-es[postgres]' ({error})"
         raise InvalidSetting("store", problem) from error
     base, _, query = url.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    if base.count("@") > 1:
+        raise InvalidSetting("store", "the URL has two @; write one in a password as %40")
+    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
     schema = options.pop("schema", _DEFAULT_SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
-        raise InvalidSetting("schema", f"{schema!r} is none; use a-z, 0-9 and _, 1 to 63 of them")
+        raise InvalidSetting("schema", f"{schema!r} is none; use a-z, 0-9 and _, 1 to 47 of them")
     try:
         # libpq reads %20 as a blank and + as itself.
         parameters = conninfo_to_dict(f"{base}?{urlencode(options, quote_via=quote)}")
     except ProgrammingError as error:
-        raise InvalidSetting("store", " ".join(str(error).split())) from None
+        secret = "@" in url or "password" in url
+        reason = (
+            "it is not shown, as it holds a password" if secret else " ".join(str(error).split())
+        )
+        raise InvalidSetting("store", f"libpq can't read the URL: {reason}") from None
     return postgres.Factory(parameters, schema, patience.timeout)
 
 
@@ -123,7 +135,3 @@ def _is_text(value: object) -> bool:
         return b"\0" not in value.encode()
     except UnicodeEncodeError:
         return False
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(//[^/@:]*):[^@]*@", r"\1:***@", url)

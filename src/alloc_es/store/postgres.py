@@ -69,6 +69,7 @@ class Datastore(PostgresDatastore):
             "tcp_user_timeout": round(timeout * 1000),
             "application_name": "alloc-es",
             **parameters,
+            "client_encoding": "UTF8",
         }
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
         self.pool.connection_class = BoundedConnection
@@ -80,9 +81,13 @@ class Datastore(PostgresDatastore):
         self.where = _describe(self.parameters, schema)
         # Read committed, because the lock that orders commits is waited for inside the
         # statement that inserts: a snapshot from before that wait would be out of date.
+        # And what was acknowledged must not be lost because a role does not wait for the disk.
         self._settings = SQL(
             "SET statement_timeout = {0}; SET idle_in_transaction_session_timeout = {0};"
-            " SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC'"
+            " SET default_transaction_isolation = 'read committed'; SET TimeZone = 'UTC';"
+            " SET standard_conforming_strings = on;"
+            " SELECT set_config('synchronous_commit', 'on', false)"
+            " WHERE current_setting('synchronous_commit') = 'off'"
         ).format(round(timeout * 1000))
 
     def close(self) -> None:
@@ -106,7 +111,7 @@ class Datastore(PostgresDatastore):
                 sent = True
                 yield connection
         except IntegrityError as error:
-            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+            if _is_conflict(error.__cause__):
                 raise
             raise self.mapped(error, sent=sent) from error
         except PersistenceError as error:
@@ -278,7 +283,9 @@ class Factory(PostgresFactory, StoreFactory):
         if cursor.fetchone() is None:
             return 0
         table = Identifier(schema, "alloc_es_schema")
-        row = cursor.execute(SQL("SELECT max(version) FROM {0}").format(table)).fetchone()
+        row = cursor.execute(
+            SQL("SELECT coalesce(max(version), 0) AS max FROM {0}").format(table)
+        ).fetchone()
         return int(row["max"]) if row else 0
 
     def _migrate(self, cursor: Cursor[DictRow]) -> None:
@@ -309,6 +316,14 @@ def _describe(parameters: dict[str, Any], schema: str) -> str:
     port = f":{parameters['port']}" if parameters.get("port") else ""
     database = parameters.get("dbname") or "the default database"
     return f"PostgreSQL {database} on {host}{port}, schema {schema}"
+
+
+def _is_conflict(cause: BaseException | None) -> bool:
+    """Whether a place or a command id was taken, and not a position, which is a fault."""
+    if not isinstance(cause, psycopg.errors.UniqueViolation):
+        return False
+    constraint = cause.diag.constraint_name or ""
+    return constraint.endswith(("_place", "_command_id"))
 
 
 def _is_refused_login(cause: BaseException | None) -> bool:

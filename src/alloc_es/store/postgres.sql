@@ -54,12 +54,16 @@ BEGIN
 END $$;
 
 -- A place that is taken is left to the primary key, whose error callers know.
-CREATE FUNCTION refuse_gap() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+-- The table is named at run time, so that a schema can be renamed or restored under another
+-- name.
+CREATE FUNCTION refuse_gap() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     newest bigint;
 BEGIN
-    SELECT max(originator_version) INTO newest FROM decision_events
-    WHERE originator_id = NEW.originator_id;
+    EXECUTE format(
+        'SELECT max(originator_version) FROM %I.%I WHERE originator_id = $1',
+        TG_TABLE_SCHEMA, TG_TABLE_NAME
+    ) INTO newest USING NEW.originator_id;
     IF NEW.originator_version > 1 + coalesce(newest, 0) THEN
         RAISE EXCEPTION 'generation % of % leaves a gap behind %',
             NEW.originator_version, NEW.originator_id, coalesce(newest, 0)

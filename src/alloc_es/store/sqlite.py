@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -62,6 +62,12 @@ class _ConnectionPool(SQLiteConnectionPool):
     opened: tuple[int, int] | None = None
     """The identity of the file that the connections are to."""
 
+    def close(self) -> None:
+        """Close what is idle; a connection in use is closed by the thread that uses it."""
+        with self._put_condition:
+            self._in_use.clear()
+            super().close()
+
     def _create_connection(self) -> SQLiteConnection:
         made = super()._create_connection()
         self.opened = self.opened or _identity(self.db_name)
@@ -97,8 +103,10 @@ class Datastore(SQLiteDatastore):
                     yield cursor
             finally:
                 # Closed meanwhile: what was committed before that stays committed.
-                with suppress(ConnectionPoolClosedError):
+                try:
                     self.pool.put_connection(connection)
+                except ConnectionPoolClosedError:
+                    connection.close()
 
     def close(self) -> None:
         """Close the connections, unless a fork has handed them to this process."""
@@ -252,9 +260,13 @@ class Factory(SQLiteFactory, StoreFactory):
         Raises `StoreNotInitialised` where `migrate` is False and that would be needed,
         `SchemaTooNew` for the tables of a newer release.
         """
-        if not migrate and not self._path.exists():
+        try:
+            exists, has_home = self._path.exists(), self._path.parent.is_dir()
+        except OSError as error:
+            raise StoreUnavailable(f"{self.where}: {error.strerror}", retryable=False) from error
+        if not migrate and not exists:
             raise StoreNotInitialised(self.where, found=0, wanted=SCHEMA_VERSION, missing=True)
-        if not self._path.parent.is_dir():
+        if not has_home:
             problem = f"{self.where}: there is no directory {self._path.parent}"
             raise StoreUnavailable(problem, retryable=False)
         # The change to WAL mode does not wait for a lock as other statements do.
@@ -276,7 +288,7 @@ class Factory(SQLiteFactory, StoreFactory):
     def _migrate(self) -> None:
         with self.datastore.transaction(commit=True) as cursor:
             if check_version(_version(cursor), self.where, migrate=True):
-                script = files(__package__).joinpath("sqlite.sql").read_text()
+                script = files(__package__).joinpath("sqlite.sql").read_text(encoding="utf-8")
                 for statement in _statements(script):
                     cursor.execute(statement)
                 applied = "INSERT INTO alloc_es_schema (version) VALUES (?)"
@@ -296,7 +308,7 @@ def _version(cursor: SQLiteCursor | sqlite3.Cursor) -> int:
     cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'alloc_es_schema'")
     if cursor.fetchone() is None:
         return 0
-    cursor.execute("SELECT MAX(version) FROM alloc_es_schema")
+    cursor.execute("SELECT COALESCE(MAX(version), 0) FROM alloc_es_schema")
     return int(cursor.fetchone()[0])
 
 
