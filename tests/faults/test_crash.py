@@ -1,5 +1,9 @@
 """A process is killed in the middle of its commits."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import alloc_es
 from tests.faults.commands import commit, given, history
 from tests.faults.processes import writer
@@ -30,3 +34,15 @@ def test_a_log_is_whole_after_every_kill_in_mid_commit(durable_url: str) -> None
         assert recorded[: len(done)] == done
         assert len(recorded) - len(done) in (0, 1)
         assert [event.generation for event in events] == list(range(1, len(events) + 1))
+
+
+def test_closing_a_store_under_threads_that_read_it_ends_no_process(sqlite_url: str) -> None:
+    """Red when the pool closes connections in use: SQLite then reads freed memory."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.closer", sqlite_url, "40"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
