@@ -52,6 +52,8 @@ class Datastore(PostgresDatastore):
     """
 
     def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
+        # First: the library closes even what was never made whole.
+        self._process = os.getpid()
         super().__init__(
             dbname="",
             host="",
@@ -74,7 +76,6 @@ class Datastore(PostgresDatastore):
         self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
         self.pool.connection_class = BoundedConnection
         self._timeout = timeout
-        self._process = os.getpid()
         # By default the pool doubles its wait after each failed attempt to connect, for up to
         # five minutes, and nobody who asks for a connection makes it try sooner.
         self.pool.reconnect_timeout = min(CONNECT_TIMEOUT, timeout)

@@ -82,13 +82,14 @@ class Datastore(SQLiteDatastore):
     pool: _ConnectionPool
 
     def __init__(self, path: Path, timeout: float) -> None:
+        # First: the library closes even what was never made whole.
+        self._process = os.getpid()
         super().__init__(str(path), originator_id_type="text")
         self.where = f"SQLite database {path}"
         self.pool = _ConnectionPool(
             db_name=str(path), lock_timeout=max(1, round(timeout)), pool_timeout=timeout
         )
         self._timeout = timeout
-        self._process = os.getpid()
         # The pool's own writer lock stays locked when a connection can't be made.
         self._one_writer = Lock()
 
