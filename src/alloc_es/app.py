@@ -23,7 +23,7 @@ from alloc_es.spawning import Spawner
 from alloc_es.store import EventLog, Recorded, Store, open_store
 from alloc_es.store.log import E
 from alloc_es.wording import shown
-from alloc_es.workflow import Ledger, Workflow
+from alloc_es.workflow import Ledger, Workflow, parse_ordinal
 
 T = TypeVar("T")
 
@@ -32,7 +32,6 @@ DEFAULT_TIMEOUT = 10.0
 
 _EVERY_STREAM = "allocation/"
 _MOST_CHALLENGERS = 1_000
-_LAST_POSITION = 2**62
 # PostgreSQL counts a timeout in milliseconds, and 0 of them would mean none.
 _SHORTEST_TIMEOUT = 0.001
 _LONGEST_TIMEOUT = 86_400.0
@@ -141,12 +140,12 @@ class Allocations:
     def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
         """Every decision behind a position, *in commit order*, up to the end of the log."""
         self._check_usable()
-        return self._scan(self._store.decisions, _position(after))
+        return self._scan(self._store.decisions, parse_ordinal("after", "position", after))
 
     def runs(self, *, after: int = 0) -> Iterator[Recorded[RunSpawned]]:
         """Every run behind a position of the run log, *in commit order*, up to its end."""
         self._check_usable()
-        return self._scan(self._store.runs, _position(after))
+        return self._scan(self._store.runs, parse_ordinal("after", "position", after))
 
     def position(self) -> int:
         """The last position of the decision log; 0 when nothing was ever decided."""
@@ -176,7 +175,7 @@ class Allocations:
 
     def _insist(self, call: Callable[[], T]) -> T:
         self._check_usable()
-        return self._ledger.patience.insist(call, self._ledger.patience.deadline())
+        return self._ledger.patience.insist(call)
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:
@@ -195,12 +194,6 @@ def _check_timeout(value: object) -> None:
     if not _SHORTEST_TIMEOUT <= value <= _LONGEST_TIMEOUT:
         problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{_LONGEST_TIMEOUT} seconds"
         raise InvalidSetting("timeout", problem)
-
-
-def _position(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_POSITION:
-        raise InvalidSetting("after", f"{shown(value)} is no position; give an integer from 0 up")
-    return value
 
 
 def _aware_time(clock: Callable[[], object]) -> datetime:

@@ -52,8 +52,12 @@ class Patience:
         self.sleep(min(left, self.random.uniform(0, longest)))
         return True
 
-    def insist(self, call: Callable[[], T], deadline: float) -> T:
-        """Call again while the store is unavailable and the deadline is ahead."""
+    def insist(self, call: Callable[[], T], deadline: float | None = None) -> T:
+        """Read again while the store is unavailable and the deadline is ahead.
+
+        Without a deadline the read is a call of its own, which begins now.
+        """
+        deadline = self.deadline() if deadline is None else deadline
         attempt = 0
         while True:
             try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from alloc_es.wording import describe, name_arms, shown
+from alloc_es.wording import name_arms, shown
 
 if TYPE_CHECKING:
     from alloc_es.allocation import Allocation, Arm
@@ -181,7 +181,7 @@ class CommandIdReused(Refusal):
         self.command_id: str = event.command_id
         super().__init__(
             f"command id {event.command_id} made generation {event.generation} of {event.key} "
-            f"({describe(event)}) and can't stand for another command; use a fresh one"
+            f"({event.summary}) and can't stand for another command; use a fresh one"
         )
 
 
@@ -227,7 +227,7 @@ class GenerationConflict(AllocationError):
         self.attempts = attempts
         won = (
             f"generation {winner.generation} was made by {winner.actor} at "
-            f"{winner.recorded_at:%Y-%m-%d %H:%M:%S} UTC ({describe(winner)})"
+            f"{winner.recorded_at:%Y-%m-%d %H:%M:%S} UTC ({winner.summary})"
             if winner
             else "nothing was ever decided"
         )

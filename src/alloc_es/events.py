@@ -1,6 +1,6 @@
 """The four events; their field names are the stored format."""
 
-from typing import Literal
+from typing import Literal, assert_never
 
 from pydantic import AwareDatetime, Field
 
@@ -72,17 +72,45 @@ class AllocationCommitted(_Decided):
     shares: dict[Version, int] | None = None
     to_generation: int | None = None
 
+    @property
+    def summary(self) -> str:
+        """What the decision did, in a few words for a message or a table."""
+        match self.decision:
+            case "start":
+                return f"started with {self.version}"
+            case "split":
+                shares = self.shares or {}
+                return "gave " + ", ".join(f"{v} {bps / 100:g}%" for v, bps in shares.items())
+            case "promotion":
+                return f"promoted {self.version}"
+            case "replacement":
+                return f"replaced {self.dropped[0]} by {self.version}"
+            case "rollback":
+                return f"rolled back to {self.version}"
+            case _:
+                assert_never(self.decision)
+
 
 class ChallengerRegistered(_Decided):
     """A challenger took a slot."""
 
     version: Version
 
+    @property
+    def summary(self) -> str:
+        """What the decision did, in a few words for a message or a table."""
+        return f"registered {self.version}"
+
 
 class ChallengerRejectedWithoutReplacement(_Decided):
     """A challenger left and nothing took its slot: the trigger to generate another."""
 
     version: Version
+
+    @property
+    def summary(self) -> str:
+        """What the decision did, in a few words for a message or a table."""
+        return f"rejected {self.version} without a replacement"
 
 
 DecisionEvent = AllocationCommitted | ChallengerRegistered | ChallengerRejectedWithoutReplacement

@@ -47,8 +47,7 @@ class Spawner:
     def find(self, key: WorkflowKey, run_id: RunId) -> RunSpawned | None:
         """What a run id was allotted, or None. Raises `RunIdTaken` for another workflow's."""
         stream = run_stream(key.tenant_id, run_id)
-        deadline = self._patience.deadline()
-        held = self._patience.insist(lambda: self._runs.newest(stream), deadline)
+        held = self._patience.insist(lambda: self._runs.newest(stream))
         return _known(held.event, key) if held else None
 
     def _allot(

@@ -39,7 +39,8 @@ from alloc_es.wording import shown
 T = TypeVar("T")
 V = TypeVar("V", bound=str)
 
-_LAST_GENERATION = 2**62
+# Well inside what both databases count to.
+_LAST_ORDINAL = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +276,7 @@ class Workflow:
 
     def _read(self, read: Callable[[EventLog[DecisionEvent]], T]) -> T:
         self._ledger.check_usable()
-        patience = self._ledger.patience
-        return patience.insist(lambda: read(self._ledger.decisions), patience.deadline())
+        return self._ledger.patience.insist(lambda: read(self._ledger.decisions))
 
     def _actor(self, actor: str | None) -> Actor:
         return self._ledger.actor if actor is None else Actor(parse_identifier("actor", actor))
@@ -302,9 +302,12 @@ def _shares(value: object) -> tuple[tuple[Version, int], ...]:
     return tuple((_version(version), parse_share_bps(bps)) for version, bps in value.items())
 
 
-def _generation(name: str, value: object) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_GENERATION:
-        raise InvalidSetting(name, f"{shown(value)} is no generation; give an integer from 0 up")
+def parse_ordinal(setting: str, kind: str, value: object) -> int:
+    """A generation or a position as a caller gave it, from 0 up; raises `InvalidSetting`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_ORDINAL:
+        raise InvalidSetting(setting, f"{shown(value)} is no {kind}; give an integer from 0 up")
     return value
+
+
+def _generation(setting: str, value: object) -> int | None:
+    return None if value is None else parse_ordinal(setting, "generation", value)

@@ -41,7 +41,7 @@ class Rival(ABC):
         """Set the share, whoever else does: after a lost race again, on fresh state."""
 
     def insert_run(self, key: str, run_id: str) -> None:
-        """Record a run in a commit of its own."""
+        """Record a run in a commit of its own; the library is not compared by it."""
         raise NotImplementedError
 
     @abstractmethod

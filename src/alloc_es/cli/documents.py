@@ -12,7 +12,6 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Routing
 from alloc_es.split import Share
 from alloc_es.store import Recorded
-from alloc_es.wording import describe
 
 
 def split_words(allocation: Allocation) -> str:
@@ -58,7 +57,7 @@ def event_document(entry: Recorded[DecisionEvent]) -> dict[str, Any]:
         "generation": entry.generation,
         "position": entry.position,
         "time": fields["recorded_at"],
-        "what": describe(entry.event),
+        "what": entry.event.summary,
         **fields,
         "allocation": allocation_document(entry.event.allocation),
     }

@@ -15,7 +15,6 @@ from alloc_es.cli.output import one_line
 from alloc_es.events import DecisionEvent
 from alloc_es.split import BUCKETS, Share
 from alloc_es.store import Recorded
-from alloc_es.wording import describe
 
 _BAR_WIDTH = 50
 _ANY_WIDTH = 1_000_000
@@ -42,7 +41,7 @@ class SplitDrawing:
         yield _bar(allocation, fills, min(_BAR_WIDTH, options.max_width))
         yield _legend(allocation, fills)
         why = f": {one_line(newest.reason)}" if newest.reason else ""
-        last = f"last: {describe(newest.event)}, by {newest.actor}, {_when(newest.time)}{why}"
+        last = f"last: {newest.event.summary}, by {newest.actor}, {_when(newest.time)}{why}"
         yield Text(last)
 
 
@@ -138,7 +137,7 @@ def history_rows(entries: Sequence[Recorded[DecisionEvent]]) -> Rows:
 def _what(event: DecisionEvent) -> str:
     """What was decided; a split is told beside it anyway."""
     is_split = getattr(event, "decision", None) == "split"
-    return "new split" if is_split else one_line(describe(event))
+    return "new split" if is_split else one_line(event.summary)
 
 
 def _bar(allocation: Allocation, fills: str, width: int) -> Text:

@@ -10,7 +10,6 @@ from rich.console import Console, RenderableType
 
 from alloc_es.cli.documents import committed_document, split_words
 from alloc_es.committing import Committed
-from alloc_es.wording import describe
 
 # Wide enough that in a pipe no line is ever folded: an entry is a line, whoever reads it.
 _PIPE_WIDTH = 100_000
@@ -82,7 +81,7 @@ def print_committed(committed: Committed, *, as_json: bool) -> None:
         print_document(committed_document(committed))
         return
     allocation = committed.allocation
-    what = describe(committed.event) if committed.event else "nothing to do"
+    what = committed.event.summary if committed.event else "nothing to do"
     stands = "was brought" if committed.replayed else "is at"
     to, by = ("to ", " by an earlier call") if committed.replayed else ("", "")
     say(

@@ -271,7 +271,7 @@ class Factory(SQLiteFactory, StoreFactory):
             problem = f"{self.where}: there is no directory {self._path.parent}"
             raise StoreUnavailable(problem, retryable=False)
         # The change to WAL mode does not wait for a lock as other statements do.
-        self._patience.insist(lambda: self._prepare(migrate=migrate), self._patience.deadline())
+        self._patience.insist(lambda: self._prepare(migrate=migrate))
 
     def _prepare(self, *, migrate: bool) -> None:
         if check_version(self._version(), self.where, migrate=migrate):
