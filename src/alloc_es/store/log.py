@@ -26,6 +26,9 @@ E = TypeVar("E", bound=Event, covariant=True)
 PAGE = 1_000
 """How many events are read from the store at a time."""
 
+UNLIMITED = 2**63 - 1
+"""The largest integer of both databases: no version, position or limit is above it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded(Generic[E]):
@@ -68,6 +71,57 @@ class LogRecorder(ApplicationRecorder):
     @abstractmethod
     def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
         """The newest event of each stream whose name begins with `prefix`, by stream name."""
+
+
+class SqlRecorder(LogRecorder):
+    """The selections that the databases' recorders share; a subclass sets the statements."""
+
+    _select_ascending: Any
+    _select_descending: Any
+    _select_command: Any
+    _select_heads: Any
+
+    @abstractmethod
+    def _rows(self, statement: Any, *parameters: object) -> Sequence[Any]:
+        """The rows that a statement selects, by the names of their columns."""
+
+    def select_events(
+        self,
+        originator_id: Any,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Events of one stream, with their positions."""
+        return self._select(
+            self._select_descending if desc else self._select_ascending,
+            originator_id,
+            gt or 0,
+            UNLIMITED if lte is None else lte,
+            UNLIMITED if limit is None else limit,
+        )
+
+    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
+        """The event of a stream that a command made."""
+        return self._select(self._select_command, originator_id, command_id)
+
+    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
+        """The newest event of each stream whose name begins with `prefix`."""
+        return self._select(self._select_heads, prefix)
+
+    def _select(self, statement: Any, *parameters: object) -> list[Notification]:
+        return [
+            Notification(
+                id=row["notification_id"],
+                originator_id=row["originator_id"],
+                originator_version=row["originator_version"],
+                topic=row["topic"],
+                state=bytes(row["state"]),
+            )
+            for row in self._rows(statement, *parameters)
+        ]
 
 
 class StoreFactory(InfrastructureFactory[Any]):

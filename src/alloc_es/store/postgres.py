@@ -10,7 +10,6 @@ import psycopg
 from eventsourcing.persistence import (
     InfrastructureFactory,
     IntegrityError,
-    Notification,
     PersistenceError,
     StoredEvent,
 )
@@ -27,12 +26,11 @@ from psycopg_pool import PoolTimeout
 
 from alloc_es.errors import AnswerLost, StoreUnavailable
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
-from alloc_es.store.log import LogRecorder, StoreFactory
+from alloc_es.store.log import SqlRecorder, StoreFactory
 from alloc_es.store.schema import SCHEMA_VERSION, check_version
 
 _POOL_SIZE = 1
 _POOL_GROWTH = 9
-_LAST_VERSION = 2**63 - 1
 _MIGRATION_LOCK = 1634496355
 # What a report of the server's own timeout may need to arrive.
 _GRACE = 1.0
@@ -147,7 +145,7 @@ class Datastore(PostgresDatastore):
         connection.execute(self._settings)
 
 
-class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
+class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
     """A log in a table whose triggers order, announce and protect what is appended."""
 
     datastore: Datastore
@@ -205,45 +203,9 @@ class PostgresRecorder(PostgresApplicationRecorder, LogRecorder):
             inserted = connection.execute(statement, values).fetchall()
         return [row["notification_id"] for row in inserted]
 
-    def select_events(
-        self,
-        originator_id: Any,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """Events of one stream, with their positions."""
-        return self._select(
-            self._select_descending if desc else self._select_ascending,
-            originator_id,
-            gt or 0,
-            _LAST_VERSION if lte is None else lte,
-            limit,
-        )
-
-    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
-        """The event of a stream that a command made."""
-        return self._select(self._select_command, originator_id, command_id)
-
-    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
-        """The newest event of each stream whose name begins with `prefix`."""
-        return self._select(self._select_heads, prefix)
-
-    def _select(self, statement: bytes, *parameters: object) -> list[Notification]:
+    def _rows(self, statement: bytes, *parameters: object) -> Sequence[DictRow]:
         with self.datastore.get_connection() as connection:
-            rows = connection.execute(statement, parameters, prepare=True).fetchall()
-        return [
-            Notification(
-                id=row["notification_id"],
-                originator_id=row["originator_id"],
-                originator_version=row["originator_version"],
-                topic=row["topic"],
-                state=bytes(row["state"]),
-            )
-            for row in rows
-        ]
+            return connection.execute(statement, parameters, prepare=True).fetchall()
 
 
 class Factory(PostgresFactory, StoreFactory):

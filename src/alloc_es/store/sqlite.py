@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from eventsourcing.persistence import (
     ConnectionPoolClosedError,
@@ -16,7 +15,6 @@ from eventsourcing.persistence import (
     IntegrityError,
     Notification,
     PersistenceError,
-    StoredEvent,
 )
 from eventsourcing.sqlite import (
     SQLiteApplicationRecorder,
@@ -30,11 +28,9 @@ from eventsourcing.sqlite import (
 
 from alloc_es.clock import Patience
 from alloc_es.errors import AnswerLost, StoreNotInitialised, StoreUnavailable
-from alloc_es.store.log import LogRecorder, StoreFactory
+from alloc_es.store.log import UNLIMITED, SqlRecorder, StoreFactory
 from alloc_es.store.schema import SCHEMA_VERSION, check_version
 
-_NO_LIMIT = -1
-_LAST_VERSION = 2**63 - 1
 # What waiting can't mend: see https://www.sqlite.org/rescode.html
 _HOPELESS = frozenset(
     {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_CORRUPT", "SQLITE_NOTADB"}
@@ -154,7 +150,7 @@ class Datastore(SQLiteDatastore):
         return StoreUnavailable(f"{self.where}: {error}", retryable=not hopeless)
 
 
-class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
+class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
     """A log in a table, with positions in a column of their own."""
 
     def __init__(self, datastore: Datastore, events_table_name: str) -> None:
@@ -174,7 +170,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
             " AND json_extract(CAST(state AS TEXT), '$.command_id') = ?"
         )
         self._select_heads = (
-            f"{select} WHERE substr(originator_id, 1, length(?)) = ?"
+            f"{select} WHERE instr(originator_id, ?) = 1"
             " AND (originator_id, originator_version) IN"
             f" (SELECT originator_id, MAX(originator_version) FROM {table} GROUP BY 1)"
             " ORDER BY originator_id"
@@ -184,32 +180,6 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
             " AND (json_array_length(?) = 0 OR topic IN (SELECT value FROM json_each(?)))"
             " ORDER BY notification_id LIMIT ?"
         )
-
-    def select_events(
-        self,
-        originator_id: Any,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """Events of one stream, with their positions."""
-        return self._select(
-            self._select_descending if desc else self._select_ascending,
-            originator_id,
-            gt or 0,
-            _LAST_VERSION if lte is None else lte,
-            _NO_LIMIT if limit is None else limit,
-        )
-
-    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
-        """The event of a stream that a command made."""
-        return self._select(self._select_command, originator_id, command_id)
-
-    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
-        """The newest event of each stream whose name begins with `prefix`."""
-        return self._select(self._select_heads, prefix, prefix)
 
     def select_notifications(
         self,
@@ -222,23 +192,15 @@ class SQLiteRecorder(SQLiteApplicationRecorder, LogRecorder):
     ) -> Sequence[Notification]:
         """A page of the log, in the order of positions."""
         first = (start or 0) + (0 if inclusive_of_start else 1)
-        last = _LAST_VERSION if stop is None else stop
+        last = UNLIMITED if stop is None else stop
         wanted = json.dumps(list(topics))
         return self._select(self._select_page, first, last, wanted, wanted, limit)
 
-    def _select(self, statement: str, *parameters: object) -> list[Notification]:
+    def _rows(self, statement: str, *parameters: object) -> Sequence[sqlite3.Row]:
         with self.datastore.transaction(commit=False) as cursor:
             cursor.execute(statement, parameters)
-            return [
-                Notification(
-                    id=row["notification_id"],
-                    originator_id=row["originator_id"],
-                    originator_version=row["originator_version"],
-                    topic=row["topic"],
-                    state=row["state"],
-                )
-                for row in cursor.fetchall()
-            ]
+            rows: Sequence[sqlite3.Row] = cursor.fetchall()
+        return rows
 
 
 class Factory(SQLiteFactory, StoreFactory):
