@@ -35,6 +35,7 @@ from alloc_es.events import (
 )
 from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Routing, bucket_of
+from alloc_es.spawning import SpawnCounts, SpawnRequest
 from alloc_es.split import Share
 from alloc_es.store import Recorded
 from alloc_es.workflow import Workflow
@@ -68,6 +69,8 @@ __all__ = [
     "RunSpawned",
     "SchemaTooNew",
     "Share",
+    "SpawnCounts",
+    "SpawnRequest",
     "StoreNotInitialised",
     "StoreUnavailable",
     "UnknownWorkflow",

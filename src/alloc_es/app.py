@@ -1,17 +1,20 @@
 """Connecting to a store, and what can be asked of it as a whole."""
 
+import builtins
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 from alloc_es.allocation import Allocation
+from alloc_es.arguments import parse_count, parse_ordinal, parse_timeout
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
-from alloc_es.errors import InvalidSetting, StoreUnavailable
+from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.grouping import MAX_GROUP
 from alloc_es.identity import (
     Actor,
     TenantId,
@@ -19,11 +22,11 @@ from alloc_es.identity import (
     parse_identifier,
     tenant_prefix,
 )
-from alloc_es.spawning import Spawner
+from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store
 from alloc_es.store.log import E
 from alloc_es.wording import shown
-from alloc_es.workflow import Ledger, Workflow, parse_ordinal
+from alloc_es.workflow import Ledger, Workflow
 
 T = TypeVar("T")
 
@@ -32,9 +35,7 @@ DEFAULT_TIMEOUT = 10.0
 
 _EVERY_STREAM = "allocation/"
 _MOST_CHALLENGERS = 1_000
-# PostgreSQL counts a timeout in milliseconds, and 0 of them would mean none.
-_SHORTEST_TIMEOUT = 0.001
-_LONGEST_TIMEOUT = 86_400.0
+_MOST_CACHED = 10_000_000
 
 
 def connect(
@@ -43,6 +44,7 @@ def connect(
     actor: str = "application",
     max_challengers: int = 1,
     timeout: float = DEFAULT_TIMEOUT,
+    cached_workflows: int = 10_000,
     migrate: bool = True,
     clock: Callable[[], datetime] = utc_now,
     new_id: Callable[[], str] = new_id,
@@ -58,27 +60,26 @@ def connect(
     `actor` is recorded with every command that names no other. `max_challengers` above 1
     is tournament mode. A call that meets an unavailable store tries for `timeout` seconds,
     0.001 to 86,400, and one that is under way then may take as long again; `connect`
-    itself gives up on a server that can't be reached after 2. `clock`, `new_id` (for
-    command ids and salts) and `patience` replace the sources of time, randomness and
-    waiting.
+    itself gives up on a server that can't be reached after 2. The allocations of the
+    `cached_workflows` workflows used last are kept in memory, about 6 KB each. `clock`,
+    `new_id` (for command ids and salts) and `patience` replace the sources of time,
+    randomness and waiting.
 
     Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
     `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
     """
-    if isinstance(max_challengers, bool) or not isinstance(max_challengers, int):
-        raise InvalidSetting("max_challengers", f"{shown(max_challengers)} is not an integer")
-    if not 1 <= max_challengers <= _MOST_CHALLENGERS:
-        problem = f"{shown(max_challengers)} is not within 1..{_MOST_CHALLENGERS}"
-        raise InvalidSetting("max_challengers", problem)
-    _check_timeout(timeout)
+    parse_count("max_challengers", max_challengers, _MOST_CHALLENGERS)
+    parse_count("cached_workflows", cached_workflows, _MOST_CACHED)
+    parse_timeout(timeout)
     parsed_actor = Actor(parse_identifier("actor", actor))
     patience = patience or Patience(timeout)
-    _check_timeout(patience.timeout)
+    parse_timeout(patience.timeout)
     store = open_store(url, patience=patience, migrate=migrate)
     return Allocations(
         store,
         actor=parsed_actor,
         max_challengers=max_challengers,
+        cached_workflows=cached_workflows,
         patience=patience,
         clock=partial(_aware_time, clock),
         new_id=new_id,
@@ -98,6 +99,7 @@ class Allocations:
         *,
         actor: Actor,
         max_challengers: int,
+        cached_workflows: int,
         patience: Patience,
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
@@ -108,7 +110,7 @@ class Allocations:
         self._ledger = Ledger(
             decisions=store.decisions,
             committer=Committer(store.decisions, patience),
-            spawner=Spawner(store.decisions, store.runs, patience, clock),
+            spawner=Spawner(store.decisions, store.runs, patience, clock, cached_workflows),
             patience=patience,
             actor=actor,
             max_challengers=max_challengers,
@@ -128,6 +130,31 @@ class Allocations:
     def workflow(self, tenant_id: str, workflow_id: str) -> Workflow:
         """A handle on one workflow of one tenant; no I/O. Raises `InvalidIdentifier`."""
         return Workflow(self._ledger, WorkflowKey.parse(tenant_id, workflow_id))
+
+    def spawn_runs(
+        self, requests: Iterable[SpawnRequest], *, timeout: float | None = None
+    ) -> "builtins.list[RunSpawned | AllocationError]":
+        """Spawn many runs, of any workflows and tenants; an outcome for each, in their order.
+
+        An outcome is the recorded run or the error that `Workflow.spawn_run` would raise
+        for it; one that fails does not fail its neighbours. Up to 1,000 runs are recorded
+        in a transaction, and `timeout` is for each of these. The whole is not *atomic*,
+        and *idempotent*: asking again with the same run ids records what is missing.
+
+        Raises `InvalidSetting` for a request that is none, before any run is recorded.
+        """
+        asked = parse_requests(requests)
+        seconds = None if timeout is None else parse_timeout(timeout)
+        outcomes: builtins.list[RunSpawned | AllocationError] = []
+        for first in range(0, len(asked), MAX_GROUP):
+            self._check_usable()
+            group = asked[first : first + MAX_GROUP]
+            outcomes += self._ledger.spawner.spawn_all(group, self._ledger.actor, seconds)
+        return outcomes
+
+    def spawn_counts(self) -> SpawnCounts:
+        """What became of the runs that were spawned through this connection so far."""
+        return self._ledger.spawner.counts()
 
     def list(self, tenant_id: str | None = None) -> list[Allocation]:
         """The newest allocation of every workflow, or of one tenant's, in order of the ids."""
@@ -152,9 +179,13 @@ class Allocations:
         return self._insist(self._store.decisions.end)
 
     def close(self) -> None:
-        """Give back the connections; later calls are refused. Closing twice is allowed."""
+        """Give back the connections; later calls are refused. Closing twice is allowed.
+
+        Calls that other threads or tasks have made to spawn runs get their answers first.
+        """
         if os.getpid() == self._process:
             self._closed = True
+            self._ledger.spawner.close()
             self._store.close()
 
     def __enter__(self) -> Self:
@@ -186,14 +217,6 @@ class Allocations:
             )
         if self._closed:
             raise StoreUnavailable(f"this connection to {self.store} was closed", retryable=False)
-
-
-def _check_timeout(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidSetting("timeout", f"{shown(value)} is no number of seconds")
-    if not _SHORTEST_TIMEOUT <= value <= _LONGEST_TIMEOUT:
-        problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{_LONGEST_TIMEOUT} seconds"
-        raise InvalidSetting("timeout", problem)
 
 
 def _aware_time(clock: Callable[[], object]) -> datetime:

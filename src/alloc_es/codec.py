@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from itertools import chain, repeat
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,7 +34,15 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
 """(stored name, schema version) → what makes the next version's fields of that one's."""
 
+RUN_SPAWNED = "RunSpawned"
+
+POSITION = "\x01"
+"""Stands for a run's decision position until the store knows it; JSON text never holds it."""
+
 _NAMES = {model: name for name, model in EVENT_TYPES.items()}
+_FILLED = frozenset({"actor", "bucket", "recorded_at", "run_id", "unit"})
+_LEFT_OPEN = "decision_position"
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def encode(event: Event) -> tuple[str, bytes]:
@@ -42,9 +52,41 @@ def encode(event: Event) -> tuple[str, bytes]:
     ISO 8601 with `Z`. The same event is always the same bytes.
     """
     name = _NAMES[type(event)]
-    fields = event.model_dump(mode="json") | {"schema_version": SCHEMA_VERSIONS[name]}
-    text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return name, text.encode()
+    return name, _canonical(_fields(name, event)).encode()
+
+
+class RunForm:
+    """The canonical JSON of runs that differ in five fields only.
+
+    It writes what `encode` would, in a tenth of the time: runs are spawned by the
+    thousand, and those of one slot of a split have everything else in common.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, sample: RunSpawned) -> None:
+        fields = _fields(RUN_SPAWNED, sample)
+        parts = [""]
+        for separator, name in zip(chain("{", repeat(",")), sorted(fields), strict=False):
+            parts[-1] += f'{separator}"{name}":'
+            if name in _FILLED:
+                parts.append("")
+            else:
+                parts[-1] += POSITION if name == _LEFT_OPEN else _canonical(fields[name])
+        self._parts = (*parts[:-1], parts[-1] + "}")
+
+    def fill(self, *, actor: str, bucket: int, recorded_at: str, run_id: str, unit: str) -> str:
+        """A run's JSON, with `POSITION` for its decision position; `recorded_at` as stored."""
+        first, second, third, fourth, fifth, last = self._parts
+        return (
+            f"{first}{_canonical(actor)}{second}{bucket}{third}{_canonical(recorded_at)}"
+            f"{fourth}{_canonical(run_id)}{fifth}{_canonical(unit)}{last}"
+        )
+
+
+def time_text(time: datetime) -> str:
+    """A time in UTC as it is stored."""
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
@@ -65,6 +107,10 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
         problem = f"it says that it is event {event.originator_version} of {event.originator_id}"
         raise UnreadableEvent(stream, version, name, problem)
     return event
+
+
+def _fields(name: str, event: Event) -> dict[str, Any]:
+    return event.model_dump(mode="json") | {"schema_version": SCHEMA_VERSIONS[name]}
 
 
 def _upcast(name: str, stored: Any) -> dict[str, Any]:

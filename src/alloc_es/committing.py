@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, NamedTuple, cast
+from typing import NamedTuple
 
 from eventsourcing.persistence import RecordConflictError
 
@@ -18,9 +18,9 @@ from alloc_es.errors import (
     Refusal,
     StoreUnavailable,
 )
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import E, EventLog, Recorded
+from alloc_es.store.log import EventLog, Recorded
 
 MAX_ATTEMPTS = 100
 """How often a command without an expected generation is decided before it gives up."""
@@ -144,19 +144,19 @@ class Committer:
         )
 
 
-class Place(NamedTuple, Generic[E]):
+class Place(NamedTuple):
     """What an append found: the event that its place holds, and whether this call put it there.
 
     `holder` is None when the place is free and the event's command id is taken.
     """
 
-    holder: Recorded[E] | None
+    holder: Recorded[DecisionEvent] | None
     ours: bool
 
 
 def append(
-    log: EventLog[E], event: DecisionEvent | RunSpawned, patience: Patience, deadline: float
-) -> Place[E]:
+    log: EventLog[DecisionEvent], event: DecisionEvent, patience: Patience, deadline: float
+) -> Place:
     """Record an event, or find what holds its place.
 
     An append whose answer was lost is sent again: it can land once only, because its place
@@ -167,7 +167,7 @@ def append(
     attempt = 0
     while True:
         try:
-            return Place(Recorded(log.append(event), cast(E, event)), ours=True)
+            return Place(Recorded(log.append(event), event), ours=True)
         except RecordConflictError:
             break
         except StoreUnavailable as error:
@@ -186,10 +186,7 @@ def append(
         if in_doubt:
             raise _unknown(event, error) from error
         raise
-    # A decision has the command's id in it. A run has nothing of the call: under a clock that
-    # stands still, its equal may be an earlier call's.
-    told_apart = in_doubt or not isinstance(event, RunSpawned)
-    return Place(holder, ours=told_apart and holder is not None and holder.event == event)
+    return Place(holder, ours=holder is not None and holder.event == event)
 
 
 def _refusal(order: Order, newest: Recorded[DecisionEvent] | None) -> Refusal | None:
@@ -208,7 +205,5 @@ def _replayed(event: DecisionEvent, command: Command, attempts: int) -> Committe
     return Committed(event.generation, event.allocation, event, attempts, replayed=True)
 
 
-def _unknown(event: DecisionEvent | RunSpawned, error: StoreUnavailable) -> OutcomeUnknown:
-    if isinstance(event, RunSpawned):
-        return OutcomeUnknown(event.key, error.problem, run_id=event.run_id)
+def _unknown(event: DecisionEvent, error: StoreUnavailable) -> OutcomeUnknown:
     return OutcomeUnknown(event.key, error.problem, command_id=event.command_id)

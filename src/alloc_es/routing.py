@@ -1,18 +1,18 @@
 """From a unit to its bucket, and from the bucket to the arm that owns it."""
 
-from dataclasses import dataclass
+from bisect import bisect_right
 from hashlib import sha256
+from typing import NamedTuple
 
 from alloc_es.allocation import Allocation, ArmName
 from alloc_es.identity import Unit, Version
-from alloc_es.split import BUCKETS, Slot, holds
+from alloc_es.split import BUCKETS, Slot
 
 HASH_VERSION = 1
 """The hash that new episodes are pinned to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(NamedTuple):
     """Where a unit goes: what a run would be allotted, with nothing recorded."""
 
     version: Version
@@ -26,6 +26,51 @@ class Routing:
     hash_version: int
 
 
+class Router:
+    """An allocation made ready to route many units; the same unit gets the same answer.
+
+    Finding the slot of a bucket is a binary search among the slots, of which an arm has
+    one or a few.
+    """
+
+    __slots__ = ("_first_buckets", "_prefix", "slots")
+
+    def __init__(self, allocation: Allocation) -> None:
+        owned = sorted(
+            ((slot, arm) for arm in allocation.arms for slot in arm.slots), key=lambda pair: pair[0]
+        )
+        self.slots = tuple(
+            Routing(
+                version=arm.version,
+                arm=arm.name,
+                generation=allocation.generation,
+                bucket=slot[0],
+                unit=Unit(""),
+                slot=slot,
+                episode=allocation.episode,
+                salt=allocation.salt,
+                hash_version=allocation.hash_version,
+            )
+            for slot, arm in owned
+        )
+        """Where each slot's units go, in the order of the buckets; the unit is left open."""
+        self._first_buckets = tuple(slot[0] for slot, _ in owned)
+        self._prefix = _prefix(allocation.salt, allocation.hash_version)
+
+    def place(self, unit: str) -> tuple[int, int]:
+        """The bucket of a unit, and the index in `slots` of the slot that it falls into."""
+        bucket = _bucket(self._prefix, unit)
+        return bucket, bisect_right(self._first_buckets, bucket) - 1
+
+    def route(self, unit: Unit) -> Routing:
+        """Where a unit goes."""
+        bucket = _bucket(self._prefix, unit)
+        version, arm, generation, _, _, slot, episode, salt, hash_version = self.slots[
+            bisect_right(self._first_buckets, bucket) - 1
+        ]
+        return Routing(version, arm, generation, bucket, unit, slot, episode, salt, hash_version)
+
+
 def bucket_of(unit: str, *, salt: str, hash_version: int = HASH_VERSION) -> int:
     """The bucket of a unit, 0..9,999.
 
@@ -33,28 +78,17 @@ def bucket_of(unit: str, *, salt: str, hash_version: int = HASH_VERSION) -> int:
     its UTF-8 bytes behind their number as 4 bytes, big-endian; the digest's first 8
     bytes, big-endian, modulo 10,000. `docs/reference/bucketing.md` has the same in SQL.
     """
-    digest = sha256(_field(str(hash_version)) + _field(salt) + _field(unit)).digest()
+    return _bucket(_prefix(salt, hash_version), unit)
+
+
+def _bucket(prefix: bytes, unit: str) -> int:
+    encoded = unit.encode()
+    digest = sha256(prefix + len(encoded).to_bytes(4, "big") + encoded).digest()
     return int.from_bytes(digest[:8], "big") % BUCKETS
 
 
-def route(allocation: Allocation, unit: Unit) -> Routing:
-    """Route a unit by an allocation. The same two give the same answer, everywhere."""
-    bucket = bucket_of(unit, salt=allocation.salt, hash_version=allocation.hash_version)
-    for arm in allocation.arms:
-        slot = holds(arm.slots, bucket)
-        if slot is not None:
-            return Routing(
-                version=arm.version,
-                arm=arm.name,
-                generation=allocation.generation,
-                bucket=bucket,
-                unit=unit,
-                slot=slot,
-                episode=allocation.episode,
-                salt=allocation.salt,
-                hash_version=allocation.hash_version,
-            )
-    raise AssertionError(f"no arm of {allocation.key} owns bucket {bucket}")
+def _prefix(salt: str, hash_version: int) -> bytes:
+    return _field(str(hash_version)) + _field(salt)
 
 
 def _field(text: str) -> bytes:

@@ -1,20 +1,69 @@
-"""Spawning runs: route by the newest allocation and record which version the run got."""
+"""Spawning runs: route in memory, verify and record in groups, answer after the commit."""
 
-from collections.abc import Callable
+import asyncio
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import repeat
+from threading import Event, Lock
+from typing import NamedTuple
 
 from alloc_es.allocation import Allocation
+from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience
-from alloc_es.committing import append
-from alloc_es.errors import RunIdTaken, StoreUnavailable, UnknownWorkflow
+from alloc_es.errors import (
+    AllocationError,
+    InvalidIdentifier,
+    InvalidSetting,
+    RunIdTaken,
+    StoreUnavailable,
+    UnknownWorkflow,
+)
 from alloc_es.events import DecisionEvent, RunSpawned
-from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, run_stream
-from alloc_es.routing import Routing, route
+from alloc_es.grouping import Batch, GroupWriter
+from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier, run_stream
+from alloc_es.recording import Recording
+from alloc_es.routing import Routing
 from alloc_es.store.log import EventLog
+from alloc_es.wording import shown
+
+PEEK_AGE = 1.0
+"""Seconds for which `peek` answers from memory what no spawn has verified since."""
+
+_TURNS = 64
+
+
+class SpawnRequest(NamedTuple):
+    """One run for `Allocations.spawn_runs`.
+
+    `unit` is what sticks to an arm, by default the run itself; `actor` is who asks, by
+    default the connection's.
+    """
+
+    tenant_id: str
+    workflow_id: str
+    run_id: str
+    unit: str | None = None
+    actor: str | None = None
+
+
+class SpawnCounts(NamedTuple):
+    """What became of the runs that a connection was asked for, since it was made.
+
+    `recorded` and `known` runs (those that an earlier call had recorded) in how many
+    `groups`; how many runs were `rerouted` because a decision had come in between; and how
+    many times a group was `retried` because the store was unavailable.
+    """
+
+    recorded: int
+    known: int
+    groups: int
+    rerouted: int
+    retried: int
 
 
 class Spawner:
-    """Routes and records runs; safe for threads."""
+    """Routes and records runs; safe for threads and event loops."""
 
     def __init__(
         self,
@@ -22,63 +71,157 @@ class Spawner:
         runs: EventLog[RunSpawned],
         patience: Patience,
         clock: Callable[[], datetime],
+        cached_workflows: int,
     ) -> None:
         self._decisions = decisions
         self._runs = runs
         self._patience = patience
         self._clock = clock
+        self._routes = RouteCache(cached_workflows)
+        self._reading = [Lock() for _ in range(_TURNS)]
+        self._recording = Recording(decisions, runs, self._routes, patience)
+        self._writer = GroupWriter(self._recording.record, patience)
+        # Also when nobody closes it, and when the interpreter ends.
+        self.close = weakref.finalize(self, self._writer.close)
 
     def peek(self, key: WorkflowKey, unit: Unit) -> Routing:
         """Where a unit would go now; records nothing. Raises `UnknownWorkflow`."""
-        return route(self._allocation(key, self._patience.deadline()), unit)
+        route = self._routes.get(key)
+        if route is None or self._patience.monotonic() - route.read_at > PEEK_AGE:
+            route = self._read(key)
+        return route.router.route(unit)
 
-    def spawn(self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor) -> RunSpawned:
+    def learn(self, allocation: Allocation, read_at: float) -> None:
+        """Take over what this process decided or read itself, if its workflow is kept."""
+        held = self._routes.get(allocation.key)
+        if held is not None and held.generation < allocation.generation:
+            self._routes.put(Route(allocation, read_at))
+
+    def spawn(
+        self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor, timeout: float | None
+    ) -> RunSpawned:
         """Record a run's version; *atomic*, and *idempotent* by the run id.
 
         Raises `UnknownWorkflow`, `RunIdTaken`, `StoreUnavailable` or `OutcomeUnknown`.
         """
-        deadline = self._patience.deadline()
-        event = self._allot(key, run_id, unit, actor, deadline)
-        place = append(self._runs, event, self._patience, deadline)
-        if place.holder is None:
-            raise StoreUnavailable(f"run {run_id} of {key} could not be recorded", retryable=False)
-        return event if place.ours else _known(place.holder.event, key)
+        allotment = self._prepared(Allotment(key, run_id, unit, actor, self._clock()))
+        return _only(self._settle((allotment,), timeout))
+
+    async def aspawn(
+        self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor, timeout: float | None
+    ) -> RunSpawned:
+        """The same from a task; the event loop goes on meanwhile."""
+        allotment = self._prepared(Allotment(key, run_id, unit, actor, self._clock()))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch = self._writer.submit((allotment,), future)
+        await self._writer.await_(batch, future, timeout or self._patience.timeout)
+        return _only(batch)
+
+    def spawn_all(
+        self, requests: Sequence[SpawnRequest], actor: Actor, timeout: float | None
+    ) -> list[RunSpawned | AllocationError]:
+        """Record up to a group of runs together; an outcome for each, in their order."""
+        parsed = self._parsed(requests, actor)
+        allotments = [item for item in parsed if isinstance(item, Allotment)]
+        if not allotments:
+            return [item for item in parsed if not isinstance(item, Allotment)]
+        try:
+            outcomes = iter(self._settle(allotments, timeout).outcomes())
+        except StoreUnavailable as error:
+            outcomes = repeat(error)
+        return [next(outcomes) if isinstance(item, Allotment) else item for item in parsed]
 
     def find(self, key: WorkflowKey, run_id: RunId) -> RunSpawned | None:
         """What a run id was allotted, or None. Raises `RunIdTaken` for another workflow's."""
         stream = run_stream(key.tenant_id, run_id)
         held = self._patience.insist(lambda: self._runs.newest(stream))
-        return _known(held.event, key) if held else None
+        if held is None:
+            return None
+        if held.event.key != key:
+            raise RunIdTaken(held.event, key)
+        return held.event.model_copy(update={"replayed": True})
 
-    def _allot(
-        self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor, deadline: float
-    ) -> RunSpawned:
-        routing = route(self._allocation(key, deadline), unit)
-        return RunSpawned(
-            tenant_id=key.tenant_id,
-            workflow_id=key.workflow_id,
-            run_id=run_id,
-            unit=unit,
-            version=routing.version,
-            arm=routing.arm,
-            generation=routing.generation,
-            bucket=routing.bucket,
-            slot=routing.slot,
-            episode=routing.episode,
-            salt=routing.salt,
-            hash_version=routing.hash_version,
-            actor=actor,
-            recorded_at=self._clock(),
+    def counts(self) -> SpawnCounts:
+        """What was done so far."""
+        counts = self._recording.counts
+        return SpawnCounts(
+            counts.recorded, counts.known, counts.groups, counts.rerouted, self._writer.retries
         )
 
-    def _allocation(self, key: WorkflowKey, deadline: float) -> Allocation:
-        newest = self._patience.insist(lambda: self._decisions.newest(key.stream), deadline)
-        if newest is None:
-            raise UnknownWorkflow(key)
-        return newest.event.allocation
+    def _parsed(
+        self, requests: Sequence[SpawnRequest], actor: Actor
+    ) -> list[Allotment | AllocationError]:
+        now = self._clock()
+        keys: dict[tuple[str, str], WorkflowKey] = {}
+        parsed: list[Allotment | AllocationError] = []
+        for tenant_id, workflow_id, run_id, unit, named in requests:
+            try:
+                key = keys.get((tenant_id, workflow_id))
+                if key is None:
+                    key = WorkflowKey.parse(tenant_id, workflow_id)
+                    keys[tenant_id, workflow_id] = key
+                allotment = Allotment(
+                    key,
+                    RunId(parse_identifier("run id", run_id)),
+                    Unit(parse_identifier("unit", run_id if unit is None else unit)),
+                    actor if named is None else Actor(parse_identifier("actor", named)),
+                    now,
+                )
+            except InvalidIdentifier as error:
+                parsed.append(error)
+            else:
+                parsed.append(self._prepared(allotment))
+        return parsed
+
+    def _prepared(self, allotment: Allotment) -> Allotment:
+        """Allot by what is kept; what can't be is left to the writer."""
+        if self._writer.has_room:
+            route = self._routes.get(allotment.key)
+            if route is not None:
+                allotment.allot(route)
+        return allotment
+
+    def _settle(self, allotments: Sequence[Allotment], timeout: float | None) -> Batch:
+        event = Event()
+        batch = self._writer.submit(allotments, event)
+        self._writer.wait(batch, event, timeout or self._patience.timeout)
+        return batch
+
+    def _read(self, key: WorkflowKey) -> Route:
+        """Read a route, once for all the threads that ask at the same time."""
+        asked_at = self._patience.monotonic()
+        turn = self._reading[hash(key) % _TURNS]
+        if not turn.acquire(timeout=self._patience.timeout):
+            raise StoreUnavailable(f"other reads kept the one of {key} waiting")
+        try:
+            route = self._routes.get(key)
+            if route is not None and route.read_at >= asked_at:
+                return route
+            now = self._patience.monotonic()
+            newest = self._patience.insist(lambda: self._decisions.newest(key.stream))
+            if newest is None:
+                raise UnknownWorkflow(key)
+            route = Route(newest.event.allocation, now)
+            self._routes.put(route)
+            return route
+        finally:
+            turn.release()
 
 
-def _known(recorded: RunSpawned, asked: WorkflowKey) -> RunSpawned:
-    if recorded.key != asked:
-        raise RunIdTaken(recorded, asked)
-    return recorded.model_copy(update={"replayed": True})
+def parse_requests(requests: object) -> list[SpawnRequest]:
+    """The requests that a caller gave; raises `InvalidSetting` for what is none."""
+    if not isinstance(requests, Iterable):
+        raise InvalidSetting("requests", f"{shown(requests)} holds no requests; give a list")
+    asked = list(requests)
+    for number, request in enumerate(asked):
+        if not isinstance(request, SpawnRequest):
+            problem = f"item {number}, {shown(request)}, is no SpawnRequest"
+            raise InvalidSetting("requests", problem)
+    return asked
+
+
+def _only(batch: Batch) -> RunSpawned:
+    (outcome,) = batch.outcomes()
+    if isinstance(outcome, AllocationError):
+        raise outcome
+    return outcome

@@ -6,6 +6,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from alloc_es.allocation import Allocation
+from alloc_es.arguments import (
+    parse_generation,
+    parse_shares,
+    parse_timeout,
+    parse_version,
+    parse_versions,
+)
 from alloc_es.clock import Patience
 from alloc_es.commands import (
     Command,
@@ -18,7 +25,7 @@ from alloc_es.commands import (
     Start,
 )
 from alloc_es.committing import Committed, Committer, Order
-from alloc_es.errors import InvalidSetting, InvalidSplit, UnknownWorkflow
+from alloc_es.errors import UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
     Actor,
@@ -34,13 +41,9 @@ from alloc_es.routing import Routing
 from alloc_es.spawning import Spawner
 from alloc_es.split import DEFAULT_CHALLENGER_SHARE_BPS, parse_share_bps
 from alloc_es.store import EventLog, Recorded
-from alloc_es.wording import shown
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str)
-
-# Well inside what both databases count to.
-_LAST_ORDINAL = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Workflow:
 
         Raises `WorkflowAlreadyStarted`.
         """
-        command = Start(current=_version(current), salt=self._ledger.new_id())
+        command = Start(current=parse_version(current), salt=self._ledger.new_id())
         return self._send(command, expected_generation, command_id, reason, actor)
 
     def register_challenger(
@@ -109,7 +112,7 @@ class Workflow:
         `AlreadyCurrent` for the current version; `InvalidSplit`.
         """
         command = RegisterChallenger(
-            version=_version(version),
+            version=parse_version(version),
             share_bps=parse_share_bps(share_bps),
             salt=self._ledger.new_id(),
         )
@@ -129,7 +132,7 @@ class Workflow:
         Challengers that are not named keep theirs. A share of 0 keeps the slot and routes
         nothing to it. Raises `NoSuchChallenger` and `InvalidSplit`.
         """
-        command = CommitAllocation(shares=_shares(shares))
+        command = CommitAllocation(shares=parse_shares(shares))
         return self._send(command, expected_generation, command_id, reason, actor)
 
     def promote_challenger(
@@ -145,7 +148,7 @@ class Workflow:
 
         Raises `NoSuchChallenger`.
         """
-        command = PromoteChallenger(version=_version(version))
+        command = PromoteChallenger(version=parse_version(version))
         return self._send(command, expected_generation, command_id, reason, actor)
 
     def reject_challenger(
@@ -165,8 +168,8 @@ class Workflow:
         `AlreadyCurrent` and `ChallengerAlreadyLive`.
         """
         command = RejectChallenger(
-            version=_version(version),
-            replacement=None if replacement is None else _version(replacement),
+            version=parse_version(version),
+            replacement=None if replacement is None else parse_version(replacement),
         )
         return self._send(command, expected_generation, command_id, reason, actor)
 
@@ -186,11 +189,11 @@ class Workflow:
         fires no trigger. Raises `ChallengersStillLive`, `AlreadyCurrent`,
         `NoEarlierVersion` and `NoSuchChallenger`.
         """
-        generation = _generation("to_generation", to_generation)
+        generation = parse_generation("to_generation", to_generation)
         command = RollBack(
             to_generation=generation,
             target=self._current_at(generation),
-            drop=_versions(drop),
+            drop=parse_versions(drop),
         )
         return self._send(command, expected_generation, command_id, reason, actor)
 
@@ -200,9 +203,11 @@ class Workflow:
 
     def newest(self) -> Recorded[DecisionEvent]:
         """The newest decision, with its position. Raises `UnknownWorkflow`."""
+        read_at = self._ledger.patience.monotonic()
         newest = self._read(lambda log: log.newest(self.key.stream))
         if newest is None:
             raise UnknownWorkflow(self.key)
+        self._ledger.spawner.learn(newest.event.allocation, read_at)
         return newest
 
     def history(self) -> list[Recorded[DecisionEvent]]:
@@ -216,19 +221,44 @@ class Workflow:
         return events
 
     def spawn_run(
-        self, run_id: str, *, unit: str | None = None, actor: str | None = None
+        self,
+        run_id: str,
+        *,
+        unit: str | None = None,
+        actor: str | None = None,
+        timeout: float | None = None,
     ) -> RunSpawned:
-        """Route a run by the newest split and record which version it got.
+        """Route a run and record which version it got; the answer comes after the commit.
+
+        The generation on the answer was the newest when the run was recorded: a run that
+        a decision overtakes is routed again before it is recorded, and none is recorded
+        under an earlier generation once a decision's call has returned, in any process.
 
         `unit` is what sticks to an arm (a customer, a conversation); by default it is the
         run itself. A run id that the tenant knows returns what was recorded, with
-        `replayed` set. Raises `UnknownWorkflow`, `RunIdTaken`, `InvalidIdentifier`,
-        `StoreUnavailable` and `OutcomeUnknown`.
+        `replayed` set. Runs that are spawned at the same time are recorded in one
+        transaction. The call gives up after `timeout` seconds (the connection's, if not
+        given), or up to a second later for a transaction that is under way.
+
+        Raises `UnknownWorkflow`, `RunIdTaken`, `InvalidIdentifier`, `StoreUnavailable`
+        when the run was not recorded, and `OutcomeUnknown` when that can't be told.
         """
-        self._ledger.check_usable()
-        parsed_run = RunId(parse_identifier("run id", run_id))
-        parsed_unit = Unit(parse_identifier("unit", run_id if unit is None else unit))
-        return self._ledger.spawner.spawn(self.key, parsed_run, parsed_unit, self._actor(actor))
+        return self._ledger.spawner.spawn(*self._asked(run_id, unit, actor, timeout))
+
+    async def aspawn_run(
+        self,
+        run_id: str,
+        *,
+        unit: str | None = None,
+        actor: str | None = None,
+        timeout: float | None = None,
+    ) -> RunSpawned:
+        """`spawn_run` for tasks of an event loop, which is never blocked.
+
+        A task that is cancelled leaves its run unrecorded or recorded; ask again to settle
+        it.
+        """
+        return await self._ledger.spawner.aspawn(*self._asked(run_id, unit, actor, timeout))
 
     def find_run(self, run_id: str) -> RunSpawned | None:
         """What a run was allotted, or None if it was never spawned. Raises `RunIdTaken`."""
@@ -236,7 +266,12 @@ class Workflow:
         return self._ledger.spawner.find(self.key, RunId(parse_identifier("run id", run_id)))
 
     def peek(self, unit: str) -> Routing:
-        """Where a unit would go now; records nothing. Raises `UnknownWorkflow`."""
+        """Where a unit would go; records nothing. Raises `UnknownWorkflow`.
+
+        No I/O while the allocation is in memory, where it stays for a second after it was
+        last known to be the newest: so the answer may be a second behind other processes,
+        and is never behind what this connection decided, read or recorded itself.
+        """
         self._ledger.check_usable()
         return self._ledger.spawner.peek(self.key, Unit(parse_identifier("unit", unit)))
 
@@ -257,14 +292,29 @@ class Workflow:
             at=self._ledger.clock(),
             max_challengers=self._ledger.max_challengers,
         )
-        return self._ledger.committer.commit(
-            Order(
-                key=self.key,
-                command=command,
-                envelope=envelope,
-                expected=_generation("expected_generation", expected_generation),
-                sent_before=command_id is not None,
-            )
+        order = Order(
+            key=self.key,
+            command=command,
+            envelope=envelope,
+            expected=parse_generation("expected_generation", expected_generation),
+            sent_before=command_id is not None,
+        )
+        read_at = self._ledger.patience.monotonic()
+        committed = self._ledger.committer.commit(order)
+        self._ledger.spawner.learn(committed.allocation, read_at)
+        return committed
+
+    def _asked(
+        self, run_id: object, unit: object, actor: str | None, timeout: float | None
+    ) -> tuple[WorkflowKey, RunId, Unit, Actor, float | None]:
+        """What a run is spawned with, as the caller gave it."""
+        self._ledger.check_usable()
+        return (
+            self.key,
+            RunId(parse_identifier("run id", run_id)),
+            Unit(parse_identifier("unit", run_id if unit is None else unit)),
+            self._actor(actor),
+            None if timeout is None else parse_timeout(timeout),
         )
 
     def _current_at(self, generation: int | None) -> Version | None:
@@ -280,34 +330,3 @@ class Workflow:
 
     def _actor(self, actor: str | None) -> Actor:
         return self._ledger.actor if actor is None else Actor(parse_identifier("actor", actor))
-
-
-def _version(value: object) -> Version:
-    return Version(parse_identifier("version", value))
-
-
-def _versions(value: object) -> tuple[Version, ...]:
-    if isinstance(value, str):
-        return (_version(value),)
-    if not isinstance(value, Iterable):
-        raise InvalidSetting("drop", f"{shown(value)} names no versions; give a list of them")
-    return tuple(_version(version) for version in value)
-
-
-def _shares(value: object) -> tuple[tuple[Version, int], ...]:
-    if not isinstance(value, Mapping) or not value:
-        raise InvalidSplit(
-            f"{shown(value)} sets no share", "give a mapping from challengers to basis points"
-        )
-    return tuple((_version(version), parse_share_bps(bps)) for version, bps in value.items())
-
-
-def parse_ordinal(setting: str, kind: str, value: object) -> int:
-    """A generation or a position as a caller gave it, from 0 up; raises `InvalidSetting`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_ORDINAL:
-        raise InvalidSetting(setting, f"{shown(value)} is no {kind}; give an integer from 0 up")
-    return value
-
-
-def _generation(setting: str, value: object) -> int | None:
-    return None if value is None else parse_ordinal(setting, "generation", value)

@@ -65,7 +65,7 @@ def event_document(entry: Recorded[DecisionEvent]) -> dict[str, Any]:
 
 def routing_document(routing: Routing) -> dict[str, Any]:
     """Where a unit would go."""
-    return asdict(routing)
+    return routing._asdict()
 
 
 def error_document(error: BaseException, message: str, code: int) -> dict[str, Any]:

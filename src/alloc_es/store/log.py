@@ -1,10 +1,11 @@
 """One log of events, as an application of the `eventsourcing` package with our names and bytes."""
 
+import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
@@ -19,7 +20,8 @@ from eventsourcing.persistence import (
 from eventsourcing.utils import Environment, EnvType
 
 from alloc_es import codec
-from alloc_es.events import Event
+from alloc_es.errors import UnreadableEvent
+from alloc_es.events import DecisionEvent, Event
 
 E = TypeVar("E", bound=Event, covariant=True)
 
@@ -28,6 +30,25 @@ PAGE = 1_000
 
 UNLIMITED = 2**63 - 1
 """The largest integer of both databases: no version, position or limit is above it."""
+
+
+class RunGroup(NamedTuple):
+    """Runs to be recorded together, and what they were routed by.
+
+    `streams` are the names of the runs' streams, ascending, so that two groups with the
+    same runs never wait for each other in a circle; `states` are their stored bytes as
+    text, with `codec.POSITION` where the store is to write the position of the decision
+    log. `fences` are the streams of the decisions, each with the generation that must
+    still be its newest.
+    """
+
+    streams: Sequence[str]
+    states: Sequence[str]
+    fences: Mapping[str, int]
+
+
+Reroute = Callable[[Sequence[StoredEvent]], RunGroup]
+"""Called under the fence with the newest decisions of a group that had become stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +79,10 @@ class Recorded(Generic[E]):
         return getattr(self.event, "reason", "")
 
 
+Found = Mapping[str, Recorded[E] | UnreadableEvent]
+"""What lies in some streams, by their names; the error where it can't be read."""
+
+
 class LogRecorder(ApplicationRecorder):
     """What an adapter's recorder does beyond the library's.
 
@@ -72,6 +97,20 @@ class LogRecorder(ApplicationRecorder):
     def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
         """The newest event of each stream whose name begins with `prefix`, by stream name."""
 
+    @abstractmethod
+    def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
+        """The newest event of each of these streams that has one, in any order."""
+
+    @abstractmethod
+    def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
+        """Record a group of runs behind the fence; return the position it was verified at.
+
+        One transaction: take the fence, which decisions on the same streams wait for; look
+        whether each generation is still the newest, and if one is not, ask `reroute` for
+        the group that takes its place; insert. Raises the library's `IntegrityError`, and
+        records nothing, when a run is known already.
+        """
+
 
 class SqlRecorder(LogRecorder):
     """The selections that the databases' recorders share; a subclass sets the statements."""
@@ -80,6 +119,7 @@ class SqlRecorder(LogRecorder):
     _select_descending: Any
     _select_command: Any
     _select_heads: Any
+    _select_newest: Any
 
     @abstractmethod
     def _rows(self, statement: Any, *parameters: object) -> Sequence[Any]:
@@ -111,17 +151,23 @@ class SqlRecorder(LogRecorder):
         """The newest event of each stream whose name begins with `prefix`."""
         return self._select(self._select_heads, prefix)
 
+    def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
+        """The newest event of each of these streams that has one."""
+        return self._select(self._select_newest, json.dumps(originator_ids))
+
     def _select(self, statement: Any, *parameters: object) -> list[Notification]:
-        return [
-            Notification(
-                id=row["notification_id"],
-                originator_id=row["originator_id"],
-                originator_version=row["originator_version"],
-                topic=row["topic"],
-                state=bytes(row["state"]),
-            )
-            for row in self._rows(statement, *parameters)
-        ]
+        return [notification(row) for row in self._rows(statement, *parameters)]
+
+
+def notification(row: Any) -> Notification:
+    """The event of a row, by the names of its columns."""
+    return Notification(
+        id=row["notification_id"],
+        originator_id=row["originator_id"],
+        originator_version=row["originator_version"],
+        topic=row["topic"],
+        state=bytes(row["state"]),
+    )
 
 
 class StoreFactory(InfrastructureFactory[Any]):
@@ -219,6 +265,25 @@ class EventLog(Application[str], Generic[E]):
         """The event of a stream that a command made, or None."""
         return self._one(self.recorder.select_command(stream, command_id))
 
+    def newest_of(self, streams: Sequence[str]) -> dict[str, Recorded[E] | UnreadableEvent]:
+        """The last event of each of these streams that has one, by stream.
+
+        One that can't be read is given as the error, so that it does not hide the others.
+        """
+        return {
+            str(r.originator_id): self._readable(r) for r in self.recorder.select_newest(streams)
+        }
+
+    def record(self, group: RunGroup, reroute: Callable[[Found[DecisionEvent]], RunGroup]) -> int:
+        """Record runs behind the fence; return the position at which it was verified.
+
+        *Atomic*. Where a decision has come in between, `reroute` is given the newest ones
+        under the fence and answers with the group to record instead. Raises the library's
+        `IntegrityError` when a run is known, `StoreUnavailable` when nothing was recorded,
+        `AnswerLost` when that can't be told.
+        """
+        return self.recorder.insert_runs(group, lambda rows: reroute(self._by_stream(rows)))
+
     def heads(self, prefix: str) -> list[Recorded[E]]:
         """The newest event of each stream whose name begins with `prefix`."""
         return [self._recorded(row) for row in self.recorder.select_heads(prefix)]
@@ -234,6 +299,15 @@ class EventLog(Application[str], Generic[E]):
 
     def _one(self, rows: Sequence[StoredEvent]) -> Recorded[E] | None:
         return self._recorded(rows[0]) if rows else None
+
+    def _by_stream(self, rows: Sequence[StoredEvent]) -> dict[str, Any]:
+        return {str(row.originator_id): self._readable(row) for row in rows}
+
+    def _readable(self, row: StoredEvent) -> Any:
+        try:
+            return self._recorded(row)
+        except UnreadableEvent as error:
+            return error
 
     def _recorded(self, row: StoredEvent) -> Recorded[E]:
         event = cast(E, self.mapper.to_domain_event(row))

@@ -2,19 +2,24 @@
 
 import json
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any
 
 from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
-from alloc_es.store.log import LogRecorder, StoreFactory
+from alloc_es.codec import POSITION, RUN_SPAWNED
+from alloc_es.store.log import LogRecorder, Reroute, RunGroup, StoreFactory
 
 
 class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
     """A log in a list, with the rules that the databases' constraints hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, fence: RLock, decisions: "MemoryRecorder | None" = None) -> None:
         super().__init__()
+        # Both logs have the same lock: that is the fence.
+        self._database_lock = fence
+        self._decisions = decisions or self
         self._commands: dict[tuple[str, str], int] = {}
 
     def _assert_uniqueness(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> None:
@@ -69,6 +74,32 @@ class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
                 event for stream in streams for event in self.select_events(stream, desc=True)[:1]
             ]
 
+    def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
+        """The newest event of each of these streams that has one."""
+        with self._database_lock:
+            return [
+                event
+                for stream in originator_ids
+                for event in self.select_events(stream, desc=True, limit=1)
+            ]
+
+    def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
+        """Record a group while nobody decides."""
+        with self._database_lock:
+            newest = self._decisions.select_newest(list(group.fences))
+            if {str(e.originator_id): e.originator_version for e in newest} != group.fences:
+                group = reroute(newest)
+            position = self._decisions.max_notification_id()
+            assert position is not None
+            written = str(position)
+            self.insert_events(
+                [
+                    StoredEvent(stream, 1, RUN_SPAWNED, state.replace(POSITION, written).encode())
+                    for stream, state in zip(group.streams, group.states, strict=True)
+                ]
+            )
+        return position
+
     def _notification(self, index: int) -> Notification:
         event = self._stored_events[index]
         return Notification(
@@ -87,13 +118,17 @@ class Factory(POPOFactory, StoreFactory):
 
     def __init__(self) -> None:
         super().__init__(env={})
+        self._fence = RLock()
+        self._decisions = MemoryRecorder(self._fence)
 
     def prepare(self, *, migrate: bool) -> None:
         """Nothing to prepare: a store in memory begins empty."""
 
-    def log_recorder(self, table: str) -> MemoryRecorder:  # noqa: ARG002
-        """A recorder with a list of its own."""
-        return MemoryRecorder()
+    def log_recorder(self, table: str) -> MemoryRecorder:
+        """The recorder of the decisions, or one of runs."""
+        if table == "decision_events":
+            return self._decisions
+        return MemoryRecorder(self._fence, self._decisions)
 
 
 def _command(event: StoredEvent) -> tuple[str, str] | None:

@@ -1,8 +1,11 @@
-"""The schema version that this release works with, and what to do about another."""
+"""The schema version of a database, and what to do about one that is not this release's."""
+
+from collections.abc import Iterator
+from importlib.resources import files
 
 from alloc_es.errors import SchemaTooNew, StoreNotInitialised
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def check_version(found: int, where: str, *, migrate: bool) -> bool:
@@ -16,3 +19,10 @@ def check_version(found: int, where: str, *, migrate: bool) -> bool:
     if found < SCHEMA_VERSION and not migrate:
         raise StoreNotInitialised(where, found=found, wanted=SCHEMA_VERSION)
     return found < SCHEMA_VERSION
+
+
+def migrations(store: str, found: int) -> Iterator[tuple[int, str]]:
+    """The scripts that bring a kind of store from version `found` to today's, with theirs."""
+    for version in range(found + 1, SCHEMA_VERSION + 1):
+        script = files(__package__).joinpath(f"{store}-{version}.sql")
+        yield version, script.read_text(encoding="utf-8")

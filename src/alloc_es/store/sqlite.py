@@ -5,7 +5,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 
@@ -27,9 +26,10 @@ from eventsourcing.sqlite import (
 )
 
 from alloc_es.clock import Patience
+from alloc_es.codec import POSITION, RUN_SPAWNED
 from alloc_es.errors import AnswerLost, StoreNotInitialised, StoreUnavailable
-from alloc_es.store.log import UNLIMITED, SqlRecorder, StoreFactory
-from alloc_es.store.schema import SCHEMA_VERSION, check_version
+from alloc_es.store.log import UNLIMITED, Reroute, RunGroup, SqlRecorder, StoreFactory, notification
+from alloc_es.store.schema import SCHEMA_VERSION, check_version, migrations
 
 # What waiting can't mend: see https://www.sqlite.org/rescode.html
 _HOPELESS = frozenset(
@@ -169,6 +169,16 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
             f"{select} WHERE originator_id = ?"
             " AND json_extract(CAST(state AS TEXT), '$.command_id') = ?"
         )
+        newest = (
+            " WHERE (originator_id, originator_version) IN"
+            " (SELECT originator_id, MAX(originator_version) FROM {0}"
+            " WHERE originator_id IN (SELECT value FROM json_each(?)) GROUP BY 1)"
+        )
+        self._select_newest = select + newest.format(table)
+        self._select_newest_decisions = (
+            f"SELECT notification_id, {columns} FROM decision_events"
+            + newest.format("decision_events")
+        )
         self._select_heads = (
             f"{select} WHERE instr(originator_id, ?) = 1"
             " AND (originator_id, originator_version) IN"
@@ -195,6 +205,22 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
         last = UNLIMITED if stop is None else stop
         wanted = json.dumps(list(topics))
         return self._select(self._select_page, first, last, wanted, wanted, limit)
+
+    def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
+        """Record a group in one transaction, during which nobody else decides."""
+        with self.datastore.transaction(commit=True) as cursor:
+            if _is_stale(cursor, group):
+                cursor.execute(self._select_newest_decisions, (json.dumps(list(group.fences)),))
+                group = reroute([notification(row) for row in cursor.fetchall()])
+            cursor.execute("SELECT MAX(notification_id) FROM decision_events")
+            position: int = cursor.fetchone()[0]
+            written = str(position)
+            rows = (
+                (stream, 1, RUN_SPAWNED, state.replace(POSITION, written).encode())
+                for stream, state in zip(group.streams, group.states, strict=True)
+            )
+            cursor.executemany(self.insert_events_statement, rows)
+        return position
 
     def _rows(self, statement: str, *parameters: object) -> Sequence[sqlite3.Row]:
         with self.datastore.transaction(commit=False) as cursor:
@@ -250,12 +276,21 @@ class Factory(SQLiteFactory, StoreFactory):
 
     def _migrate(self) -> None:
         with self.datastore.transaction(commit=True) as cursor:
-            if check_version(_version(cursor), self.where, migrate=True):
-                script = files(__package__).joinpath("sqlite.sql").read_text(encoding="utf-8")
+            found = _version(cursor)
+            check_version(found, self.where, migrate=True)
+            for version, script in migrations("sqlite", found):
                 for statement in _statements(script):
                     cursor.execute(statement)
-                applied = "INSERT INTO alloc_es_schema (version) VALUES (?)"
-                cursor.execute(applied, (SCHEMA_VERSION,))
+                cursor.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", (version,))
+
+
+def _is_stale(cursor: SQLiteCursor, group: RunGroup) -> bool:
+    newest = "SELECT MAX(originator_version) FROM decision_events WHERE originator_id = ?"
+    for stream, generation in group.fences.items():
+        cursor.execute(newest, (stream,))
+        if cursor.fetchone()[0] != generation:
+            return True
+    return False
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -1,0 +1,4 @@
+-- Schema version 2: the fence between decisions and runs.
+-- Nothing changes in the tables: a transaction that writes has the whole database to itself,
+-- and the look at the newest generations is made inside it. The version keeps releases out
+-- that record runs without that look.
