@@ -115,6 +115,7 @@ class Allotment:
         "recorded_at",
         "route",
         "run_id",
+        "settled",
         "state",
         "stream",
         "unit",
@@ -133,13 +134,10 @@ class Allotment:
         self.state = ""
         self.in_doubt = False
         """Whether an attempt was made whose answer was lost."""
+        self.settled = False
+        """Whether it is known what became of it."""
         self._position: int | None = None
         self._answer: RunSpawned | AllocationError | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether it is known what became of it."""
-        return self._position is not None or self._answer is not None
 
     def allot(self, route: Route) -> None:
         """Choose the version, and write the event that says so."""
@@ -156,9 +154,11 @@ class Allotment:
     def record(self, position: int) -> None:
         """It was recorded, verified at a position of the decision log."""
         self._position = position
+        self.settled = True
 
     def find(self, held: RunSpawned) -> None:
         """Its place holds a run: an earlier one, or itself if its answer was lost."""
+        self.settled = True
         if held.key != self.key:
             self._answer = RunIdTaken(held, self.key)
         elif self.in_doubt and held == self._event(held.decision_position):
@@ -169,6 +169,7 @@ class Allotment:
     def fail(self, error: AllocationError) -> None:
         """It can't be recorded."""
         self._answer = error
+        self.settled = True
 
     def outcome(self) -> RunSpawned | AllocationError | None:
         """The recorded run, or why there is none; None while that is not known."""
@@ -178,8 +179,8 @@ class Allotment:
 
     def _event(self, position: int | None) -> RunSpawned:
         assert self.route is not None
-        return self.route.sample(self._slot)[0].model_copy(
-            update={
+        return self.route.sample(self._slot)[0].stamped(
+            {
                 "run_id": self.run_id,
                 "unit": self.unit,
                 "bucket": self._bucket,

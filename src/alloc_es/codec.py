@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain, repeat
+from json.encoder import encode_basestring as _quoted
 from typing import Any
 
 from pydantic import ValidationError
@@ -79,11 +81,12 @@ class RunForm:
         """A run's JSON, with `POSITION` for its decision position; `recorded_at` as stored."""
         first, second, third, fourth, fifth, last = self._parts
         return (
-            f"{first}{_canonical(actor)}{second}{bucket}{third}{_canonical(recorded_at)}"
-            f"{fourth}{_canonical(run_id)}{fifth}{_canonical(unit)}{last}"
+            f"{first}{_quoted(actor)}{second}{bucket}{third}{_quoted(recorded_at)}"
+            f"{fourth}{_quoted(run_id)}{fifth}{_quoted(unit)}{last}"
         )
 
 
+@lru_cache(maxsize=16)
 def time_text(time: datetime) -> str:
     """A time in UTC as it is stored."""
     return time.isoformat().replace("+00:00", "Z")

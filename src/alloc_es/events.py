@@ -143,6 +143,18 @@ class RunSpawned(Frozen):
     replayed: bool = Field(default=False, exclude=True, repr=False)
     """True on an answer that an earlier call had recorded; never stored."""
 
+    def stamped(self, own: dict[str, object]) -> "RunSpawned":
+        """A run that differs from this one in some fields, which are trusted to fit.
+
+        `model_copy` in a third of its time: it shares what no frozen model ever changes.
+        """
+        run = RunSpawned.__new__(RunSpawned)
+        object.__setattr__(run, "__dict__", self.__dict__ | own)
+        object.__setattr__(run, "__pydantic_fields_set__", self.__pydantic_fields_set__)
+        object.__setattr__(run, "__pydantic_extra__", None)
+        object.__setattr__(run, "__pydantic_private__", None)
+        return run
+
     @property
     def key(self) -> WorkflowKey:
         """The tenant and workflow that the run is of."""

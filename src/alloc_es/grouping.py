@@ -37,20 +37,26 @@ class Stage(Enum):
 class Batch:
     """Runs that one caller waits for; never split between groups."""
 
-    __slots__ = ("allotments", "error", "stage", "waiter")
+    __slots__ = ("allotments", "error", "stage", "timeout", "waiter")
 
-    def __init__(self, allotments: Sequence[Allotment], waiter: Waiter) -> None:
+    def __init__(self, allotments: Sequence[Allotment], waiter: Waiter, timeout: float) -> None:
         self.allotments = allotments
         self.waiter = waiter
+        self.timeout = timeout
         self.stage = Stage.WAITING
         self.error: Exception | None = None
+
+    @property
+    def grace(self) -> float:
+        """Seconds to wait beyond the timeout for a group that is under way."""
+        return min(self.timeout, GRACE)
 
     def outcomes(self) -> list[RunSpawned | AllocationError]:
         """What became of each run, in the caller's order."""
         return [allotment.outcome() or self._failure(allotment) for allotment in self.allotments]
 
     def _failure(self, allotment: Allotment) -> AllocationError:
-        error = self.error or StoreUnavailable("the store did not answer in time")
+        error = self.error or StoreUnavailable(f"it was not its turn within {self.timeout:g} s")
         if not isinstance(error, StoreUnavailable):
             raise error
         if allotment.in_doubt:
@@ -87,9 +93,9 @@ class GroupWriter:
         """Whether a run that is submitted now should come with its event written."""
         return self._waiting < MAX_PREPARED
 
-    def submit(self, allotments: Sequence[Allotment], waiter: Waiter) -> Batch:
+    def submit(self, allotments: Sequence[Allotment], waiter: Waiter, timeout: float) -> Batch:
         """Put runs into the line. Raises `StoreUnavailable` once the writer was closed."""
-        batch = Batch(allotments, waiter)
+        batch = Batch(allotments, waiter, timeout)
         with self._changed:
             if self._closing:
                 raise StoreUnavailable("the connection was closed", retryable=False)
@@ -100,21 +106,21 @@ class GroupWriter:
             self._changed.notify()
         return batch
 
-    def wait(self, batch: Batch, event: Event, timeout: float) -> None:
+    def wait(self, batch: Batch, event: Event) -> None:
         """Wait in a thread until a batch is settled, or given up."""
         try:
-            if not event.wait(timeout) and not self.withdraw(batch):
-                event.wait(min(timeout, GRACE))
+            if not event.wait(batch.timeout) and not self.withdraw(batch):
+                event.wait(batch.grace)
                 self.give_up(batch)
         except BaseException:
             self.withdraw(batch)
             raise
 
-    async def await_(self, batch: Batch, future: asyncio.Future[None], timeout: float) -> None:
+    async def await_(self, batch: Batch, future: asyncio.Future[None]) -> None:
         """Wait in an event loop until a batch is settled, or given up."""
         loop = future.get_loop()
-        late = loop.call_later(timeout, self._leave, batch, future)
-        too_late = loop.call_later(timeout + min(timeout, GRACE), self._leave_taken, batch, future)
+        late = loop.call_later(batch.timeout, self._leave, batch, future)
+        too_late = loop.call_later(batch.timeout + batch.grace, self._leave_taken, batch, future)
         try:
             await future
         except asyncio.CancelledError:

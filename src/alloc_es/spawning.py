@@ -113,8 +113,8 @@ class Spawner:
         """The same from a task; the event loop goes on meanwhile."""
         allotment = self._prepared(Allotment(key, run_id, unit, actor, self._clock()))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        batch = self._writer.submit((allotment,), future)
-        await self._writer.await_(batch, future, timeout or self._patience.timeout)
+        batch = self._writer.submit((allotment,), future, timeout or self._patience.timeout)
+        await self._writer.await_(batch, future)
         return _only(batch)
 
     def spawn_all(
@@ -152,14 +152,18 @@ class Spawner:
         self, requests: Sequence[SpawnRequest], actor: Actor
     ) -> list[Allotment | AllocationError]:
         now = self._clock()
+        has_room = self._writer.has_room
         keys: dict[tuple[str, str], WorkflowKey] = {}
+        routes: dict[WorkflowKey, Route | None] = {}
         parsed: list[Allotment | AllocationError] = []
         for tenant_id, workflow_id, run_id, unit, named in requests:
             try:
-                key = keys.get((tenant_id, workflow_id))
-                if key is None:
+                try:
+                    key = keys[tenant_id, workflow_id]
+                except (KeyError, TypeError):
                     key = WorkflowKey.parse(tenant_id, workflow_id)
-                    keys[tenant_id, workflow_id] = key
+                    keys[key] = key
+                    routes[key] = self._routes.get(key) if has_room else None
                 allotment = Allotment(
                     key,
                     RunId(parse_identifier("run id", run_id)),
@@ -170,7 +174,10 @@ class Spawner:
             except InvalidIdentifier as error:
                 parsed.append(error)
             else:
-                parsed.append(self._prepared(allotment))
+                route = routes[key]
+                if route is not None:
+                    allotment.allot(route)
+                parsed.append(allotment)
         return parsed
 
     def _prepared(self, allotment: Allotment) -> Allotment:
@@ -183,8 +190,8 @@ class Spawner:
 
     def _settle(self, allotments: Sequence[Allotment], timeout: float | None) -> Batch:
         event = Event()
-        batch = self._writer.submit(allotments, event)
-        self._writer.wait(batch, event, timeout or self._patience.timeout)
+        batch = self._writer.submit(allotments, event, timeout or self._patience.timeout)
+        self._writer.wait(batch, event)
         return batch
 
     def _read(self, key: WorkflowKey) -> Route:

@@ -1,6 +1,5 @@
 """Results and errors as JSON documents, in the names of the Python API."""
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -91,10 +90,10 @@ def _fact(value: Any) -> Any:
             return value
         case datetime():
             return value.isoformat()
+        case WorkflowKey():
+            return value._asdict()
         case tuple() | list():
             return [_fact(item) for item in value]
-        case WorkflowKey():
-            return asdict(value)
         case Allocation():
             return allocation_document(value)
         case Arm():
