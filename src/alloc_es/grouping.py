@@ -37,13 +37,15 @@ class Stage(Enum):
 class Batch:
     """Runs that one caller waits for; never split between groups."""
 
-    __slots__ = ("allotments", "error", "stage", "timeout", "waiter")
+    __slots__ = ("allotments", "error", "late", "stage", "timeout", "waiter")
 
     def __init__(self, allotments: Sequence[Allotment], waiter: Waiter, timeout: float) -> None:
         self.allotments = allotments
         self.waiter = waiter
         self.timeout = timeout
         self.stage = Stage.WAITING
+        self.late = False
+        """Whether its deadline has passed, so that the attempt under way is the last."""
         self.error: Exception | None = None
 
     @property
@@ -139,8 +141,9 @@ class GroupWriter:
         _release((future,))
 
     def withdraw(self, batch: Batch) -> bool:
-        """Take a batch out of the line; False if it is no longer there."""
+        """Take a batch out of the line; False if it is no longer there, and then for good."""
         with self._changed:
+            batch.late = True
             if batch.stage is not Stage.WAITING:
                 return False
             batch.stage = Stage.GIVEN_UP
@@ -220,7 +223,7 @@ class GroupWriter:
                 if isinstance(error, AnswerLost):
                     _doubt(batch)
                 batch.error = error
-                if error.retryable and batch.stage is Stage.TAKEN:
+                if error.retryable and batch.stage is Stage.TAKEN and not batch.late:
                     batch.stage = Stage.WAITING
                     again.append(batch)
                 else:
