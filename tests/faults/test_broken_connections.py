@@ -162,14 +162,15 @@ def test_a_wait_for_the_lock_beyond_the_timeout_is_unavailable_and_lands_never(
     """The server cancelled the statement and said so: nothing is in doubt.
 
     Red when the settings leave out the statement timeout (it hangs), or `mapped` reports
-    a cancelled statement as `AnswerLost`.
+    a cancelled statement as `AnswerLost`; for the run, also when a group is tried again after
+    its caller's deadline.
     """
     given(witness, commit)
     before = history(witness)
     workflow = impatient_victim.workflow(*KEY)
     calls: dict[str, Callable[[Workflow], object]] = {
         "decision_events": commit,
-        "run_events": lambda waiting: waiting.spawn_run("run-1"),
+        "run_events": lambda waiting: waiting.spawn_run("run-1", timeout=2),
     }
 
     with admin.holding(table), pytest.raises(StoreUnavailable) as caught:

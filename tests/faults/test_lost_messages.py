@@ -4,7 +4,7 @@ import pytest
 
 from alloc_es import Allocations, Committed, OutcomeUnknown
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
-from tests.support.proxy import Loss, Proxy
+from tests.support.proxy import RECORD_RUNS, Loss, Proxy
 
 every_command = pytest.mark.parametrize("act", BEFORE, ids=lambda act: act.__name__)
 every_loss = pytest.mark.parametrize("loss", ["reply", "request"])
@@ -74,9 +74,9 @@ def test_a_reply_to_a_prepared_statement_is_recognised_as_well(
 def test_a_run_whose_message_was_lost_is_recorded_once_and_returned(
     loss: Loss, proxy: Proxy, client: Allocations, witness: Allocations
 ) -> None:
-    """Red when `append` does not send again, or `spawn` calls its own event a replay."""
+    """Red when a group whose answer was lost is not sent again, or finds a replay of itself."""
     given(witness, commit)
-    proxy.lose(loss, of="run_events")
+    proxy.lose(loss, of=RECORD_RUNS)
 
     run = client.workflow(*KEY).spawn_run("run-1", unit="customer-17")
 
@@ -116,10 +116,10 @@ def test_an_unknown_outcome_is_settled_by_the_same_command_id(
 def test_an_unknown_run_is_settled_by_the_same_run_id(
     loss: Loss, proxy: Proxy, impatient: Allocations, witness: Allocations
 ) -> None:
-    """Red when `append` raises `StoreUnavailable` for what is in doubt."""
+    """Red when a caller is told `StoreUnavailable` about what is in doubt."""
     given(witness, commit)
     workflow = impatient.workflow(*KEY)
-    proxy.lose(loss, of="run_events", meanwhile=proxy.refuse)
+    proxy.lose(loss, of=RECORD_RUNS, meanwhile=proxy.refuse)
 
     with pytest.raises(OutcomeUnknown) as caught:
         workflow.spawn_run("run-1")

@@ -12,7 +12,7 @@ from alloc_es import (
 )
 from alloc_es.clock import Patience
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
-from tests.support.proxy import Proxy
+from tests.support.proxy import RECORD_RUNS, Proxy
 
 
 @pytest.mark.parametrize("act", [commit, register], ids=lambda act: act.__name__)
@@ -150,11 +150,9 @@ def test_the_same_command_id_sent_by_two_is_done_once_when_the_first_reply_is_lo
 def test_a_run_id_that_another_writer_spawned_meanwhile_returns_that_run(
     proxy: Proxy, client: Allocations, witness: Allocations
 ) -> None:
-    """Red when `spawn` returns its own allotment without a look at what is recorded."""
+    """Red when a known run is answered with the caller's own allotment."""
     rival = given(witness, commit)
-    proxy.lose(
-        "request", of="run_events", meanwhile=lambda: rival.spawn_run("run-1", unit="theirs")
-    )
+    proxy.lose("request", of=RECORD_RUNS, meanwhile=lambda: rival.spawn_run("run-1", unit="theirs"))
 
     run = client.workflow(*KEY).spawn_run("run-1", unit="ours")
 
@@ -168,14 +166,15 @@ def test_a_server_that_refuses_from_the_start_records_nothing_and_says_so(
 ) -> None:
     """It is certain that nothing was recorded, so it is not an unknown outcome.
 
-    Red when `get_connection` lets the driver's errors out.
+    Red when `get_connection` lets the driver's errors out; for the run, also when a group is
+    tried again after its caller's deadline.
     """
     given(witness, commit)
     before = history(witness)
     workflow = impatient.workflow(*KEY)
     proxy.refuse()
 
-    for call in (lambda: commit(workflow), lambda: workflow.spawn_run("run-1")):
+    for call in (lambda: commit(workflow), lambda: workflow.spawn_run("run-1", timeout=2)):
         with pytest.raises(StoreUnavailable) as caught:
             call()
         assert type(caught.value) is StoreUnavailable

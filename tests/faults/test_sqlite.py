@@ -55,13 +55,14 @@ def test_a_lock_that_is_held_too_long_is_unavailable_and_lands_never(
 ) -> None:
     """Reads go on; nothing of the refused command is recorded.
 
-    Red when `_mapped` passes "locked" through, or reports it as `AnswerLost`.
+    Red when `_mapped` passes "locked" through, or reports it as `AnswerLost`; for the run,
+    also when a group is tried again after its caller's deadline.
     """
     with alloc_es.connect(sqlite_url, timeout=SHORT) as client:
         workflow = given(client, commit)
         before = history(client)
         with locked(path):
-            for call in (CALLS["commit"], CALLS["spawn"]):
+            for call in (CALLS["commit"], lambda each: each.spawn_run("run-1", timeout=1.5)):
                 with pytest.raises(StoreUnavailable, match="locked") as caught:
                     call(workflow)
                 assert type(caught.value) is StoreUnavailable

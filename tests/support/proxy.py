@@ -21,6 +21,9 @@ _READY = b"Z"
 
 Loss = Literal["request", "reply", "silence"]
 
+RECORD_RUNS = "record_runs"
+"""What the statement that records a group of runs holds."""
+
 
 def nothing() -> None:
     """What happens during a loss unless a test says otherwise."""
