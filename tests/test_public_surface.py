@@ -36,6 +36,8 @@ NAMES = [
     "RunSpawned",
     "SchemaTooNew",
     "Share",
+    "SpawnCounts",
+    "SpawnRequest",
     "StoreNotInitialised",
     "StoreUnavailable",
     "UnknownWorkflow",
@@ -49,13 +51,19 @@ NAMES = [
 
 CONNECT = (
     "(url: str = 'sqlite:///alloc.db', *, actor: str = 'application', max_challengers: int = 1,"
-    " timeout: float = 10.0, migrate: bool = True, clock: Callable[[], datetime] = utc_now,"
+    " timeout: float = 10.0, cached_workflows: int = 10000, migrate: bool = True,"
+    " clock: Callable[[], datetime] = utc_now,"
     " new_id: Callable[[], str] = new_id, patience: Patience | None = None) -> Allocations"
 )
 
 DECIDING = (
     "*, {}expected_generation: int | None = None, command_id: str | None = None,"
     " reason: str = '', actor: str | None = None) -> Committed"
+)
+
+SPAWNING = (
+    "(self, run_id: str, *, unit: str | None = None, actor: str | None = None,"
+    " timeout: float | None = None) -> RunSpawned"
 )
 
 WORKFLOW = {
@@ -72,13 +80,28 @@ WORKFLOW = {
     " | ChallengerRejectedWithoutReplacement]",
     "history": "(self) -> list[Recorded[AllocationCommitted | ChallengerRegistered"
     " | ChallengerRejectedWithoutReplacement]]",
-    "spawn_run": "(self, run_id: str, *, unit: str | None = None, actor: str | None = None)"
-    " -> RunSpawned",
+    "spawn_run": SPAWNING,
+    "aspawn_run": SPAWNING,
     "find_run": "(self, run_id: str) -> RunSpawned | None",
     "peek": "(self, unit: str) -> Routing",
 }
 
-ALLOCATIONS = ["close", "decisions", "list", "position", "runs", "store", "workflow"]
+ALLOCATIONS = [
+    "close",
+    "decisions",
+    "list",
+    "position",
+    "runs",
+    "spawn_counts",
+    "spawn_runs",
+    "store",
+    "workflow",
+]
+
+SPAWN_RUNS = (
+    "(self, requests: Iterable[SpawnRequest], *, timeout: float | None = None)"
+    " -> 'list[RunSpawned | AllocationError]'"
+)
 
 
 def signature(function: object) -> str:
@@ -127,6 +150,7 @@ def test_a_workflow_has_these_methods_with_these_signatures() -> None:
 def test_allocations_have_these_members() -> None:
     """Red when a member of `Allocations` is renamed or loses its underscore."""
     assert public(alloc_es.Allocations) == ALLOCATIONS
+    assert signature(alloc_es.Allocations.spawn_runs) == SPAWN_RUNS
 
 
 def test_the_answers_have_these_fields() -> None:
@@ -137,7 +161,16 @@ def test_the_answers_have_these_fields() -> None:
     fields = {"tenant_id", "workflow_id", "generation"}
     assert properties <= set(vars(alloc_es.Allocation))
     assert fields <= set(alloc_es.Allocation.model_fields)
-    routing = {field.name for field in dataclasses.fields(alloc_es.Routing)}
+    routing = set(alloc_es.Routing._fields)
     asked = {"version", "arm", "generation", "bucket", "unit"}
     assert asked <= routing
     assert asked | {"run_id"} <= set(alloc_es.RunSpawned.model_fields)
+
+
+def test_what_is_asked_and_counted_of_many_runs_has_these_fields_in_this_order() -> None:
+    """Red when a field is renamed or moved: both are tuples, and may be made by position."""
+    request = ("tenant_id", "workflow_id", "run_id", "unit", "actor")
+    assert alloc_es.SpawnRequest._fields == request
+    assert alloc_es.SpawnRequest._field_defaults == {"unit": None, "actor": None}
+    counts = ("recorded", "known", "groups", "rerouted", "retried")
+    assert alloc_es.SpawnCounts._fields == counts

@@ -27,6 +27,7 @@ from tests.support.overlap import in_threads, meet_before_append
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 EVERY = 10
+OURS, POOLS = Path(alloc_es.__file__).parent, Path(psycopg_pool.__file__).parent
 
 
 def challenge(allocations: Allocations) -> Workflow:
@@ -138,24 +139,37 @@ def test_nothing_runs_that_could_fire_a_trigger(store_url: str) -> None:
 
     What runs is looked at, not the source: every thread that came with two schedulers at
     work is one that psycopg keeps its pool's connections with, and none has a frame of ours.
+    Spawning starts one thread for a connection, which does nothing but wait for runs.
     """
     before = set(threading.enumerate())
     with connect(store_url) as one, connect(store_url) as other:
         for allocations in (one, other):
-            key = ("acme", f"triage-{id(allocations)}")
-            workflow = allocations.workflow(*key)
+            workflow = allocations.workflow("acme", f"triage-{id(allocations)}")
             workflow.start("v1")
             workflow.register_challenger("v2")
+        deciding = what_runs(since=before)
+        for allocations in (one, other):
+            workflow = allocations.workflow("acme", f"triage-{id(allocations)}")
             workflow.spawn_run(f"run-{id(allocations)}")
-        came = [thread for thread in threading.enumerate() if thread not in before]
-        files = {thread.name: files_on_stack(thread) for thread in came}
+        spawning = what_runs(since=before)
         assert multiprocessing.active_children() == []
-    ours, pools = Path(alloc_es.__file__).parent, Path(psycopg_pool.__file__).parent
-    for name, stack in files.items():
-        assert not any(file.is_relative_to(ours) for file in stack), (name, stack)
-        assert any(file.is_relative_to(pools) for file in stack), (name, stack)
-    assert bool(files) == store_url.startswith("postgresql")
+    assert [name for name, stack in deciding if of_ours(stack)] == []
+    assert all(any(file.is_relative_to(POOLS) for file in stack) for _, stack in deciding)
+    assert bool(deciding) == store_url.startswith("postgresql")
+    writers = [(name, of_ours(stack)) for name, stack in spawning if of_ours(stack)]
+    assert [name for name, _ in writers] == ["alloc-es group writer"] * 2
+    assert {file.name for _, stack in writers for file in stack} == {"grouping.py"}
     assert [thread for thread in threading.enumerate() if thread not in before] == []
+
+
+def what_runs(since: set[threading.Thread]) -> list[tuple[str, list[Path]]]:
+    """The threads that came since then, by name, each with the files on its stack."""
+    came = [thread for thread in threading.enumerate() if thread not in since]
+    return [(thread.name, files_on_stack(thread)) for thread in came]
+
+
+def of_ours(stack: list[Path]) -> list[Path]:
+    return [file for file in stack if file.is_relative_to(OURS)]
 
 
 def files_on_stack(thread: threading.Thread) -> list[Path]:

@@ -55,7 +55,7 @@ def test_the_next_command_works_beside_what_a_killed_scheduler_had_begun(
 def test_the_same_run_id_settles_what_a_killed_spawner_had_begun(
     durable_url: str, point: str
 ) -> None:
-    """Red when `Spawner.spawn` does not return what it finds at the run's place."""
+    """Red when what is found at a run's place is not returned, or SQLite commits row by row."""
     with killed(durable_url, point, victims.spawn, RUNS) as workflow:
         found = workflow.find_run("run-1")
         assert (found is not None) == IS_THERE.get(point, found is not None)

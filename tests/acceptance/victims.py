@@ -4,8 +4,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from alloc_es import committing, connect, spawning
-from alloc_es.store.sqlite import SQLiteRecorder
+from alloc_es import committing, connect
+from alloc_es.store import sqlite
+from tests.support.recorders import RECORDERS
 
 BEFORE_DECIDING = "before it decided"
 DECIDED = "decided and not appended"
@@ -16,7 +17,7 @@ COMMITTED = "committed and not answered"
 
 def decide(pipe: Connection, url: str, point: str) -> None:
     """Register v2 under the command id "c-1", as far as to the point."""
-    stop_at(pipe, point, committing)
+    stop_at(pipe, point, [(committing, "append")])
     with connect(url, actor="victim", migrate=False) as allocations:
         allocations.workflow("acme", "triage").register_challenger("v2", command_id="c-1")
     pipe.send("survived")
@@ -24,14 +25,17 @@ def decide(pipe: Connection, url: str, point: str) -> None:
 
 def spawn(pipe: Connection, url: str, point: str) -> None:
     """Spawn "run-1", as far as to the point."""
-    stop_at(pipe, point, spawning)
+    stop_at(pipe, point, [(recorder, "insert_runs") for recorder in RECORDERS])
     with connect(url, actor="victim", migrate=False) as allocations:
         allocations.workflow("acme", "triage").spawn_run("run-1", unit="unit-1")
     pipe.send("survived")
 
 
-def stop_at(pipe: Connection, point: str, module: Any) -> None:
-    """Make this process stop when it gets to the point, and tell the parent."""
+def stop_at(pipe: Connection, point: str, writers: list[tuple[Any, str]]) -> None:
+    """Make this process stop when it gets to the point, and tell the parent.
+
+    `writers` are the owners and names of what writes, one of which will be called.
+    """
 
     def stop() -> None:
         pipe.send(point)
@@ -39,34 +43,36 @@ def stop_at(pipe: Connection, point: str, module: Any) -> None:
 
     match point:
         case "before it decided":
-            replace(module, "decide", before=stop)
+            replace([(committing, "decide")], before=stop)
         case "decided and not appended":
-            replace(module, "append", before=stop)
+            replace(writers, before=stop)
         case "inserted and not committed":
-            replace(SQLiteRecorder, "_insert_events", after=stop)
+            replace([(sqlite._WriteTransaction, "__exit__")], before=stop)
         case "sent and not committed":
             # The parent holds the lock that the INSERT waits for; it only has to know when.
-            replace(module, "append", before=lambda: pipe.send(point))
+            replace(writers, before=lambda: pipe.send(point))
         case "committed and not answered":
-            replace(module, "append", after=stop)
+            replace(writers, after=stop)
         case _:
             raise AssertionError(point)
 
 
 def replace(
-    owner: Any,
-    name: str,
+    functions: list[tuple[Any, str]],
     *,
     before: Callable[[], None] = lambda: None,
     after: Callable[[], None] = lambda: None,
 ) -> None:
-    """Do something before or after every call of a function of a module or class."""
-    genuine = getattr(owner, name)
+    """Do something before or after every call of some functions of modules or classes."""
 
-    def replacement(*arguments: Any, **more: Any) -> Any:
-        before()
-        result = genuine(*arguments, **more)
-        after()
-        return result
+    def replacement(genuine: Any) -> Any:
+        def call(*arguments: Any, **more: Any) -> Any:
+            before()
+            result = genuine(*arguments, **more)
+            after()
+            return result
 
-    setattr(owner, name, replacement)
+        return call
+
+    for owner, name in functions:
+        setattr(owner, name, replacement(getattr(owner, name)))

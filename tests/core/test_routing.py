@@ -12,7 +12,7 @@ import pytest
 from alloc_es.allocation import Allocation
 from alloc_es.errors import InvalidIdentifier
 from alloc_es.identity import Unit, parse_identifier
-from alloc_es.routing import Routing, bucket_of, route
+from alloc_es.routing import Router, Routing, bucket_of
 from alloc_es.split import BUCKETS, holds
 from tests.core.given import commit, register, reject, run, start
 
@@ -77,7 +77,7 @@ def test_a_routing_says_all_that_explains_it() -> None:
     (arm,) = [arm for arm in state.arms if holds(arm.slots, bucket)]
     slot = holds(arm.slots, bucket)
     assert slot is not None
-    assert route(state, unit) == Routing(
+    assert Router(state).route(unit) == Routing(
         version=arm.version,
         arm=arm.name,
         generation=3,
@@ -96,7 +96,7 @@ def test_the_edges_of_a_slot_go_to_the_arm_that_owns_them() -> None:
     assert [arm.slots for arm in state.arms] == [((0, 500), (1_000, 10_000)), ((500, 1_000),)]
     versions = {0: "v1", 499: "v1", 500: "v3", 999: "v3", 1_000: "v1", 9_999: "v1"}
     for bucket, version in versions.items():
-        routing = route(state, unit_in(bucket, state))
+        routing = Router(state).route(unit_in(bucket, state))
         assert (routing.bucket, routing.version) == (bucket, version)
 
 
@@ -110,11 +110,11 @@ def test_every_bucket_goes_to_the_arm_that_owns_it() -> None:
     state = allocation()
     seen = {Unit(f"unit-{n}") for n in range(3_000)}
     for unit in seen:
-        routing = route(state, unit)
+        routing = Router(state).route(unit)
         assert routing.version == ("v2" if routing.bucket < 2_000 else "v1")
         assert routing.arm == ("challenger" if routing.bucket < 2_000 else "control")
 
 
 def test_without_a_challenger_all_go_to_the_control() -> None:
     _, state = run(start("v1"), register("v2", 5_000), reject("v2"))
-    assert {route(state, Unit(f"u{n}")).version for n in range(500)} == {"v1"}
+    assert {Router(state).route(Unit(f"u{n}")).version for n in range(500)} == {"v1"}

@@ -1,5 +1,6 @@
 """Anything at all in the place of any argument: a refusal of ours, and a store left as it was."""
 
+import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +12,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import alloc_es
-from alloc_es import AllocationError, Allocations, Share, Workflow
+from alloc_es import (
+    AllocationError,
+    Allocations,
+    InvalidIdentifier,
+    RunSpawned,
+    Share,
+    SpawnRequest,
+    UnknownWorkflow,
+    Workflow,
+)
 from tests.faults.commands import KEY, history
 
 HUGE = (10**30, -(10**30), 10**5_000, 2**31, 2**62 + 1, 2**63 - 1, 2**63, 2**64)
@@ -40,11 +50,14 @@ SOUND: dict[str, dict[str, Any]] = {
     "promote_challenger": {"version": "v2"},
     "reject_challenger": {"version": "v2", "replacement": "v3"},
     "roll_back": {"to_generation": 1, "drop": ["v2"]},
-    "spawn_run": {"run_id": "run-1", "unit": "customer-17", "actor": "somebody"},
+    "spawn_run": {"run_id": "run-1", "unit": "customer-17", "actor": "somebody", "timeout": 5},
+    "aspawn_run": {"run_id": "run-1", "unit": "customer-17", "actor": "somebody", "timeout": 5},
     "find_run": {"run_id": "run-1"},
     "peek": {"unit": "customer-17"},
 }
 """Every method of a workflow that takes arguments, with some that can be."""
+
+SETTINGS = ("url", "actor", "max_challengers", "timeout", "cached_workflows")
 
 STALE = {
     "expected_generation": 1,
@@ -74,6 +87,11 @@ def outcome(act: Callable[[], object]) -> str:
     return "done"
 
 
+def done(answer: object) -> object:
+    """What a call has answered, awaited if it has to be."""
+    return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+
+
 def contents(allocations: Allocations) -> tuple[list[Any], list[Any]]:
     return history(allocations), [recorded.event for recorded in allocations.runs()]
 
@@ -87,12 +105,13 @@ def spoil(
     assume((argument, garbage) != ("expected_generation", None))
     before = contents(allocations)
     act = getattr(allocations.workflow(*KEY), method)
+    given_to_it = {**arguments(method), argument: garbage}
 
-    ended = outcome(lambda: act(**{**arguments(method), argument: garbage}))
+    ended = outcome(lambda: done(act(**given_to_it)))
 
     seen[ended] += 1
     after = contents(allocations)
-    if (ended, place) == ("done", ("spawn_run", "run_id")):
+    if ended == "done" and argument == "run_id":
         # Any text may name a run.
         assert (after[0], after[1][:-1]) == before or after == before
     else:
@@ -116,6 +135,28 @@ def test_garbage_for_any_argument_is_refused_in_our_words_and_changes_nothing(
     assert sum(seen[name] for name in refused) > sum(seen.values()) / 2, seen
 
 
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(field=st.sampled_from(SpawnRequest._fields), garbage=GARBAGE)
+def spoil_request(allocations: Allocations, seen: Counter[str], field: str, garbage: Any) -> None:
+    known = SpawnRequest(*KEY, "run-1")
+
+    spoilt, beside = allocations.spawn_runs([known._replace(**{field: garbage}), known])
+
+    seen[type(spoilt).__name__] += 1
+    assert isinstance(spoilt, RunSpawned | InvalidIdentifier | UnknownWorkflow)
+    assert isinstance(beside, RunSpawned)
+    assert beside.run_id == "run-1"
+
+
+def test_garbage_in_one_request_of_many_spoils_no_other(store_url: str) -> None:
+    """Red when a request is looked up before it is looked at: what has no hash comes out."""
+    seen: Counter[str] = Counter()
+    with alloc_es.connect(store_url) as allocations:
+        allocations.workflow(*KEY).start("v1")
+        spoil_request(allocations, seen)
+    assert {"RunSpawned", "InvalidIdentifier", "UnknownWorkflow"} <= set(seen), seen
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=GARBAGE)
 def question(allocations: Allocations, garbage: Any) -> None:
@@ -127,6 +168,9 @@ def question(allocations: Allocations, garbage: Any) -> None:
         lambda: list(allocations.decisions(after=garbage)),
         lambda: list(allocations.runs(after=garbage)),
         lambda: Share.parse(garbage),
+        lambda: allocations.spawn_runs(garbage),
+        lambda: allocations.spawn_runs([garbage]),
+        lambda: allocations.spawn_runs([], timeout=garbage),
     ):
         outcome(act)
     assert contents(allocations) == before
@@ -140,7 +184,7 @@ def test_garbage_in_a_question_is_answered_in_our_words(store_url: str) -> None:
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.sampled_from(["url", "actor", "max_challengers", "timeout"]), garbage=GARBAGE)
+@given(name=st.sampled_from(SETTINGS), garbage=GARBAGE)
 def connect_with(path: Path, name: str, garbage: Any) -> None:
     url = f"sqlite:///{path}"
 
@@ -164,6 +208,25 @@ def test_a_timeout_that_no_store_could_keep_is_refused(timeout: Any, store_url: 
     with pytest.raises(alloc_es.InvalidSetting) as caught:
         alloc_es.connect(store_url, timeout=timeout)
     assert caught.value.setting == "timeout"
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0004, 86_401, 10**30, float("nan"), True, "10"])
+def test_a_timeout_of_a_run_is_refused_alike(timeout: Any, store_url: str) -> None:
+    """Red when `spawn_run`, `aspawn_run` or `spawn_runs` waits for whatever it was given."""
+    with alloc_es.connect(store_url) as allocations:
+        workflow = allocations.workflow(*KEY)
+        workflow.start("v1")
+        asked = alloc_es.SpawnRequest(*KEY, "run-1")
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: workflow.spawn_run("run-1", timeout=timeout),
+            lambda: asyncio.run(workflow.aspawn_run("run-1", timeout=timeout)),
+            lambda: allocations.spawn_runs([asked], timeout=timeout),
+        )
+        for call in calls:
+            with pytest.raises(alloc_es.InvalidSetting) as caught:
+                call()
+            assert caught.value.setting == "timeout"
+        assert list(allocations.runs()) == []
 
 
 @pytest.mark.parametrize("after", [-1, 2**62 + 1, 10**30, 1.0, float("nan"), "1", None, True])

@@ -76,11 +76,13 @@ class Beside(RuleBasedStateMachine):
         for key in map(self.key, KEYS):
             self.check(key)
             assert self.durable.history(key, by=SECOND) == self.memory.history(key)
+        self.reached["a run that was overtaken"] += self.memory.rerouted
         for tenant in {key[0] for key in map(self.key, KEYS)}:
             assert self.durable.first.list(tenant) == self.memory.first.list(tenant)
         assert self.durable.decisions() == self.memory.decisions()
         assert self.durable.runs() == self.memory.runs()
         self.memory.first.close()
+        self.memory.second.close()
 
     @rule(key=KEY, by=BY, arguments=COMMANDS["start"], envelope=ENVELOPES)
     def start(self, **drawn: Any) -> None:
@@ -153,6 +155,20 @@ class Beside(RuleBasedStateMachine):
     @rule(key=KEY, run_id=RUNS, unit=UNITS, by=BY)
     def spawn(self, key: Key, run_id: str, unit: str | None, by: str) -> None:
         self.both(Call(self.key(key), "spawn_run", {"run_id": run_id, "unit": unit}, by))
+
+    @rule(data=st.data(), unit=UNITS)
+    def spawn_around(self, data: st.DataObject, unit: str | None) -> None:
+        """The second connection spawns by what it remembers, which the first one has changed."""
+        key = self.key(KEYS[0])
+        method, arguments = data.draw(
+            st.sampled_from(likely_commands(self.memory.allocation(key), self.limit))
+        )
+        for call in (
+            Call(key, "spawn_run", {"run_id": f"before {self.step}", "unit": unit}, SECOND),
+            Call(key, method, arguments, FIRST),
+            Call(key, "spawn_run", {"run_id": f"after {self.step}", "unit": unit}, SECOND),
+        ):
+            self.both(call)
 
     @rule(key=KEY, run_id=RUNS)
     def find(self, key: Key, run_id: str) -> None:

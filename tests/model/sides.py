@@ -1,12 +1,14 @@
 """One store, driven by calls, and everything that a call's outcome says."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 import alloc_es
-from alloc_es import Allocation, AllocationError, Allocations, Workflow
+from alloc_es import Allocation, AllocationError, Allocations, RunSpawned, Workflow
 from alloc_es.clock import Patience
 from alloc_es.store import EventLog
 
@@ -30,6 +32,10 @@ class Sources:
         # Every third step is an hour behind.
         hours = 0 if self._step % 3 else -1
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours, seconds=self._step)
+
+    def monotonic(self) -> float:
+        """A clock by which nothing that an earlier step has read is new enough to be told."""
+        return monotonic() + 2 * self._step
 
     def new_id(self) -> str:
         self._ids += 1
@@ -67,7 +73,7 @@ class Side:
 
     def run(self, call: Call) -> Outcome:
         allocations = self.first if call.by == FIRST else self.second
-        return _outcome(lambda: call.on(allocations.workflow(*call.key)))
+        return self._outcome(lambda: call.on(allocations.workflow(*call.key)))
 
     def run_overtaken(self, call: Call, rival: Call) -> list[Outcome]:
         """Run a call of the first connection; a rival of the second comes before its append.
@@ -79,12 +85,12 @@ class Side:
 
         def append(event: Any) -> int:
             del vars(log)["append"]
-            rivals.append(_outcome(lambda: rival.on(self.second.workflow(*rival.key))))
+            rivals.append(self._outcome(lambda: rival.on(self.second.workflow(*rival.key))))
             return log.append(event)
 
         vars(log)["append"] = append
         try:
-            own = _outcome(lambda: call.on(self.first.workflow(*call.key)))
+            own = self._outcome(lambda: call.on(self.first.workflow(*call.key)))
         finally:
             vars(log).pop("append", None)
         return [own, *rivals]
@@ -103,7 +109,36 @@ class Side:
 
     def runs(self) -> list[Any]:
         """The runs since the side was made, in commit order."""
-        return [each.event for each in self.first.runs(after=self.start[1])]
+        return [self._plain(each.event) for each in self.first.runs(after=self.start[1])]
+
+    @property
+    def rerouted(self) -> int:
+        """How many runs a decision has overtaken, since the connections were made."""
+        return self.first.spawn_counts().rerouted + self.second.spawn_counts().rerouted
+
+    def _outcome(self, act: Callable[[], object]) -> Outcome:
+        try:
+            return Outcome(result=self._plain(act()))
+        except AllocationError as error:
+            return Outcome(error=self._facts(error))
+
+    def _facts(self, value: object) -> object:
+        """An error as its class, its words and its fields, so that two can be compared."""
+        if not isinstance(value, AllocationError):
+            return self._plain(value)
+        fields = {name: self._facts(fact) for name, fact in vars(value).items()}
+        return type(value), str(value), fields
+
+    def _plain(self, value: object) -> object:
+        """A run with the number of its newest decision in place of the decision's position.
+
+        Positions are the store's own: one has gaps, and one holds other examples, too.
+        """
+        if not isinstance(value, RunSpawned) or value.decision_position is None:
+            return value
+        positions = [each.position for each in self.first.decisions(after=self.start[0])]
+        number = bisect_right(positions, value.decision_position)
+        return value.model_copy(update={"decision_position": number})
 
 
 def run_position(allocations: Allocations) -> int:
@@ -119,7 +154,7 @@ def connect(url: str, sources: Sources, limit: int) -> Allocations:
         max_challengers=limit,
         clock=sources.clock,
         new_id=sources.new_id,
-        patience=Patience(60, sleep=lambda _: None),
+        patience=Patience(60, sleep=lambda _: None, monotonic=sources.monotonic),
     )
 
 
@@ -130,21 +165,8 @@ def beside(allocations: Allocations, sources: Sources, limit: int) -> Allocation
         allocations._store,
         actor=ledger.actor,
         max_challengers=limit,
+        cached_workflows=1_000,
         patience=ledger.patience,
         clock=sources.clock,
         new_id=sources.new_id,
     )
-
-
-def _outcome(act: Callable[[], object]) -> Outcome:
-    try:
-        return Outcome(result=act())
-    except AllocationError as error:
-        return Outcome(error=facts(error))
-
-
-def facts(value: object) -> object:
-    """An error as its class, its words and its fields, so that two can be compared."""
-    if not isinstance(value, AllocationError):
-        return value
-    return type(value), str(value), {name: facts(fact) for name, fact in vars(value).items()}

@@ -26,6 +26,7 @@ REACHED = {
     "nothing to do",
     "a new run",
     "a known run",
+    "a run that was overtaken",
     "AlreadyCurrent",
     "ChallengerAlreadyLive",
     "ChallengersStillLive",

@@ -4,14 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from alloc_es import Allocations, RunIdTaken, RunSpawned, Workflow, connect, spawning
-from tests.support.overlap import in_threads, meet_before_append
+from alloc_es import Allocations, RunIdTaken, RunSpawned, Workflow, connect
+from tests.support.overlap import in_threads
+from tests.support.recorders import meet_before_recording
 
 
 def test_a_known_run_id_returns_the_recorded_allotment_marked_as_such(
     workflow: Workflow, allocations: Allocations
 ) -> None:
-    """Red when `Spawner.spawn` returns what it routed instead of what it found recorded."""
+    """Red when a run's answer is what was routed instead of what was found recorded."""
     first = workflow.spawn_run("run-1", unit="unit-1", actor="ada")
     workflow.register_challenger("v2")
     workflow.promote_challenger("v2")
@@ -68,7 +69,7 @@ def test_two_connections_that_race_with_one_run_id_record_one_run(
     with connect(durable_url) as one, connect(durable_url) as other:
         handles = [each.workflow("acme", "triage") for each in (one, other)]
         handles[0].start("v1")
-        barrier = meet_before_append(monkeypatch, spawning, parties=2)
+        barrier = meet_before_recording(monkeypatch, parties=2)
         runs = in_threads(
             lambda: handles[0].spawn_run("run-1", unit="unit-0"),
             lambda: handles[1].spawn_run("run-1", unit="unit-1"),
