@@ -1,0 +1,90 @@
+"""4 processes spawn at full speed while 500 decisions are made on their workflows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from alloc_es import connect
+from tests.fence import checking, traffic
+from tests.fence.checking import Decisions, Runs
+from tests.fence.traffic import KEYS, Report
+from tests.support.children import run_together
+
+DECISIONS = 500
+SPAWNERS = [f"spawner-{number}" for number in range(4)]
+
+
+@pytest.fixture
+def prepared_url(durable_url: str) -> str:
+    """The URL of a store in which every workflow of the race has its first version."""
+    with connect(durable_url) as allocations:
+        for key in KEYS:
+            allocations.workflow(*key).start(traffic.CURRENT)
+    return durable_url
+
+
+def test_every_run_is_of_the_generation_that_was_the_newest_as_it_was_recorded(
+    prepared_url: str,
+) -> None:
+    """Red when a store does not look at the generation again as it records, and when
+    PostgreSQL takes no lock for the look, or takes it after the look.
+    """
+    acted, *reports = race(prepared_url)
+    with connect(prepared_url, migrate=False) as allocations:
+        decisions, runs = list(allocations.decisions()), list(allocations.runs())
+    assert acted == DECISIONS
+    assert len(decisions) == len(KEYS) + DECISIONS
+    require_a_race(reports, runs)
+    require_answers_to_be_what_the_log_holds(reports, runs)
+    began_behind = beginnings(reports, decisions)
+    assert checking.superseded(decisions, runs) == []
+    assert checking.misrouted(decisions, runs) == []
+    assert checking.verified_too_early(runs, began_behind) == []
+    assert checking.out_of_service(decisions, runs, began_behind) == []
+
+
+def race(url: str) -> list[Any]:
+    """What the scheduler tells, then each process of spawners."""
+    board = traffic.new_board()
+    parts: list[tuple[Any, ...]] = [(traffic.schedule, url, board, DECISIONS)]
+    parts += [(traffic.spawn, url, board, name) for name in SPAWNERS]
+    return run_together(traffic.play, parts)
+
+
+def require_a_race(reports: Sequence[Report], runs: Runs) -> None:
+    """Fail unless decisions overtook runs, in every process and nearly all the time."""
+    rerouted = [report.counts.rerouted for report in reports]
+    assert all(rerouted), f"no decision came before a run that was on its way: {rerouted}"
+    verified_at = {each.event.decision_position for each in runs}
+    assert 2 * len(verified_at) > DECISIONS, f"runs were recorded at {len(verified_at)} positions"
+
+
+def require_answers_to_be_what_the_log_holds(reports: Sequence[Report], runs: Runs) -> None:
+    """Every acknowledged run is in the log once, as it was told, and no other run is."""
+    assert checking.doubled(runs) == []
+    held = {each.event.originator_id: each.event for each in runs}
+    told = [each.run for report in reports for each in report.told]
+    differing = [
+        run
+        for run in told
+        if run.model_copy(update={"replayed": False}) != held.get(run.originator_id)
+    ]
+    assert differing == []
+    assert {run.originator_id for run in told} == held.keys()
+    assert sum(not run.replayed for run in told) == len(runs)
+    assert sum(report.counts.recorded for report in reports) == len(runs)
+
+
+def beginnings(reports: Sequence[Report], decisions: Decisions) -> dict[str, int]:
+    """Behind which position each run's call began, by the stream; not of those found recorded.
+
+    There is one scheduler, so its calls returned in the order of their positions.
+    """
+    positions = [0, *(each.position for each in decisions[len(KEYS) :])]
+    return {
+        each.run.originator_id: positions[each.returned]
+        for report in reports
+        for each in report.told
+        if not each.run.replayed
+    }
