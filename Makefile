@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 USER_STAMP := $(VENV)/.installed-user
 DEV_STAMP := $(VENV)/.installed-dev
+BENCH_STAMP := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format bench detach clean
@@ -30,7 +31,7 @@ format: $(DEV_STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(DEV_STAMP) ## measure this machine
+bench: $(BENCH_STAMP) ## measure this machine
 	@$(BIN)/python -m tests.bench
 
 detach: $(DEV_STAMP) ## break the code on purpose and see that a test turns red each time
@@ -56,3 +57,8 @@ $(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing alloc-es for development"
 	@$(PIP) -e '.[dev]'
 	@touch $(USER_STAMP) $@
+
+$(BENCH_STAMP): $(DEV_STAMP)
+	@echo "installing what alloc-es is measured beside"
+	@$(PIP) -e '.[bench]'
+	@touch $@

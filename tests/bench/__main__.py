@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench.cases import FULL, QUICK, cases
+from tests.bench.cases import cases
 from tests.bench.crew import Crew
 from tests.bench.measuring import Outcome, measure
 from tests.bench.reporting import DOCUMENT, as_json, as_markdown, surroundings, write_document
+from tests.bench.scale import FULL, QUICK
 from tests.bench.stores import postgres_stores, sqlite_stores
 from tests.support.postgres import PostgresServer
 
@@ -36,7 +37,7 @@ def run(*, quick: bool, only: str) -> tuple[list[Outcome], dict[str, str]]:
     with (
         tempfile.TemporaryDirectory(prefix="alloc-es-bench-") as scratch,
         PostgresServer(durable=True) as server,
-        Crew(max(scale.writers)) as crew,
+        Crew(scale.crew) as crew,
     ):
         stores = [postgres_stores(server.url), sqlite_stores(Path(scratch))]
         # At the start: at the end the load is the benchmark's own.

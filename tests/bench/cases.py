@@ -4,15 +4,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 from time import perf_counter
+from typing import TypeVar
 from uuid import uuid4
 
 from tests.bench.crew import Crew
+from tests.bench.flat_out import flat_out
+from tests.bench.goals import AtMost
 from tests.bench.library import SNAPSHOT_EVERY
-from tests.bench.measuring import Case, Contender, Goal, Measure
+from tests.bench.measuring import Case, Contender, Measure
+from tests.bench.memory import at_full_load, of_a_workflow
 from tests.bench.parts import each, parts_of_a_commit
+from tests.bench.peers import routing
+from tests.bench.plain import ready_rows
 from tests.bench.rivals import Opener, Rival
+from tests.bench.run_parts import parts_of_a_list
+from tests.bench.scale import Scale
+from tests.bench.spawning import callers, lists, processes
 from tests.bench.stores import Stores
+
+T = TypeVar("T")
 
 LEDGER = "alloc-es"
 ROW = "hand-written row"
@@ -25,51 +37,24 @@ COMMITS_PER_SECOND = "commits/s"
 _MOST_READS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How much is measured."""
-
-    repetitions: int
-    calls: int
-    short: int
-    long: int
-    lengths: tuple[int, ...]
-    writers: tuple[int, ...]
-    seconds: float
-    reading_ms: float
-
-
-FULL = Scale(
-    repetitions=7,
-    calls=30,
-    short=10,
-    long=1_000,
-    lengths=(10, 100, 1_000, 10_000),
-    writers=(1, 2, 8),
-    seconds=0.5,
-    reading_ms=25,
-)
-QUICK = Scale(
-    repetitions=2,
-    calls=2,
-    short=4,
-    long=12,
-    lengths=(4, 12),
-    writers=(1, 2),
-    seconds=0.05,
-    reading_ms=1,
-)
-
-
 def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
     """All cases, in the order in which they are measured and shown."""
+    on_postgres = stores[:1]
     return [
         *(commit(store, scale) for store in stores),
         *(parts(store, scale) for store in stores),
         *(contended(store, crew, scale, writers) for store in stores for writers in scale.writers),
         *(spread(store, crew, scale) for store in stores),
         *(newest(store, scale) for store in stores),
+        routing(scale),
         *(lone_run(store, scale) for store in stores),
+        *(callers(store, scale) for store in on_postgres),
+        *(lists(store, scale) for store in stores),
+        *(processes(store, crew, scale) for store in on_postgres),
+        *(parts_of_a_list(store, scale) for store in stores),
+        *(flat_out(store, crew, scale) for store in stores),
+        at_full_load(scale),
+        of_a_workflow(scale),
     ]
 
 
@@ -142,20 +127,26 @@ def newest(stores: Stores, scale: Scale) -> Case:
             contender(SNAPSHOTS, stores.snapshotting, longest),
             Contender(ROW, partial(_reading, stores.row, shortest, scale)),
         ),
-        Goal(f"{LEDGER}, {longest:,} events", f"{LEDGER}, {shortest:,} events", at_most=1.25),
+        (AtMost(f"{LEDGER}, {longest:,} events", f"{LEDGER}, {shortest:,} events", 1.25),),
     )
 
 
 def lone_run(stores: Stores, scale: Scale) -> Case:
     """One run, recorded in a transaction of its own."""
+    own, plain = f"{LEDGER}, spawn_run", "plain INSERT"
     return Case(
         f"One lone run, {stores.kind}",
         MILLISECONDS,
         (
-            Contender(f"{LEDGER}, spawn_run", partial(_inserting, stores.ledger, scale)),
-            Contender("plain INSERT", partial(_inserting, stores.row, scale)),
+            Contender(own, partial(_inserting, stores.ledger, scale)),
+            Contender(plain, partial(_inserting, stores.row, scale)),
+            Contender("plain INSERT into an equal table", partial(_inserting_row, stores, scale)),
         ),
-        note="the INSERT is told the version; spawn_run reads the allocation and routes",
+        (AtMost(own, plain, 2.5),),
+        note=(
+            f"the p50 of {scale.lone_calls} runs, one after another; the INSERTs are told the "
+            "version, and an equal table has the run log's columns and indexes"
+        ),
     )
 
 
@@ -216,7 +207,18 @@ def _inserting(opener: Opener, scale: Scale) -> Iterator[Measure]:
         key = _new_key()
         rival.fill(key, scale.short)
         insert = partial(rival.insert_run, key)
-        yield lambda: each([_new_key() for _ in range(scale.calls)], insert)
+        yield lambda: _typical([_new_key() for _ in range(scale.lone_calls)], insert)
+
+
+@contextmanager
+def _inserting_row(stores: Stores, scale: Scale) -> Iterator[Measure]:
+    with stores.plain() as plain:
+        yield lambda: _typical(ready_rows(scale.lone_calls), plain.insert)
+
+
+def _typical(arguments: Sequence[T], call: Callable[[T], object]) -> float:
+    """The median time of a call, in milliseconds."""
+    return median(each([argument], call) for argument in arguments)
 
 
 @contextmanager

@@ -73,12 +73,12 @@ class AllocEs(Rival):
         self._allocations.close()
 
 
-def history(key: str, generations: int) -> list[DecisionEvent]:
+def history(key: str, generations: int, salt: str = _SALT) -> list[DecisionEvent]:
     """The events of a workflow whose challenger's share went up and down."""
     place = WorkflowKey.parse(TENANT, key)
     state: Allocation | None = None
     events: list[DecisionEvent] = []
-    for generation, command in zip(range(1, generations + 1), _commands(), strict=False):
+    for generation, command in zip(range(1, generations + 1), _commands(salt), strict=False):
         event = decide(place, state, command, envelope(f"filled-{generation}"))
         assert event is not None
         events.append(event)
@@ -97,9 +97,9 @@ def envelope(command_id: str) -> Envelope:
     )
 
 
-def _commands() -> Iterator[Command]:
+def _commands(salt: str) -> Iterator[Command]:
     challenger = Version(CHALLENGER)
-    yield Start(current=Version(CURRENT), salt=_SALT)
-    yield RegisterChallenger(version=challenger, share_bps=500, salt=_SALT)
+    yield Start(current=Version(CURRENT), salt=salt)
+    yield RegisterChallenger(version=challenger, share_bps=500, salt=salt)
     for share_bps in cycle((1_000, 500)):
         yield CommitAllocation(shares=((challenger, share_bps),))

@@ -14,6 +14,7 @@ from tests.bench.rivals import ACTOR, CHALLENGER, CURRENT, REASON, TENANT, LostR
 
 SNAPSHOT_EVERY = 10
 _PAGE = 500
+_SALT = "5f2b8c2e9d6a4f0e8f4f6f5d0a9b7c31"
 
 
 class AllocationAggregate(Aggregate):
@@ -47,6 +48,35 @@ class AllocationAggregate(Aggregate):
         self.share_bps = share_bps
         self.actor = actor
         self.reason = reason
+
+
+class RunAggregate(Aggregate):
+    """A run as the package's tutorial would write it: its one event says what it got."""
+
+    @event("Spawned")
+    def __init__(
+        self,
+        key: str,
+        run_id: str,
+        unit: str,
+        version: str,
+        arm: str,
+        generation: int,
+        bucket: int,
+        slot: tuple[int, int],
+        salt: str,
+        actor: str,
+    ) -> None:
+        self.key = key
+        self.run_id = run_id
+        self.unit = unit
+        self.version_name = version
+        self.arm = arm
+        self.generation = generation
+        self.bucket = bucket
+        self.slot = slot
+        self.salt = salt
+        self.actor = actor
 
 
 class Plain(Application[UUID]):
@@ -96,6 +126,22 @@ class Library(Rival):
     def read(self, key: str) -> int:
         """`repository.get`."""
         return self._load(key).version
+
+    def insert_run(self, key: str, run_id: str) -> None:
+        """Trigger the one event of a run, told what it got, and save."""
+        run = RunAggregate(
+            key=f"{TENANT}/{key}",
+            run_id=run_id,
+            unit=run_id,
+            version=CURRENT,
+            arm="control",
+            generation=2,
+            bucket=4_711,
+            slot=(500, 10_000),
+            salt=_SALT,
+            actor=ACTOR,
+        )
+        self._application.save(run)
 
     def close(self) -> None:
         """Close the application."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
+from tests.bench.goals import Best, Goal
+
 Measure = Callable[[], float]
 """One repetition of one contender: what it took, in the unit of its case."""
 
@@ -18,23 +20,23 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """`contender` takes at most `at_most` times what `beside` takes."""
-
-    contender: str
-    beside: str
-    at_most: float
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
-    """A question with a figure for an answer. The first contender is what ratios are to."""
+    """A question with a figure for an answer. The first contender is what ratios are to.
+
+    What is measured by its size, and the same each time, is measured `once`.
+    """
 
     name: str
     unit: str
     contenders: Sequence[Contender]
-    goal: Goal | None = None
+    goals: Sequence[Goal] = ()
     note: str = ""
+    once: bool = False
+
+    @property
+    def best(self) -> Best:
+        """Which figures are the best ones."""
+        return max if self.unit.endswith("/s") else min
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +55,14 @@ class Outcome:
     case: Case
     figures: tuple[Figure, ...]
 
-    @property
-    def goal_ratio(self) -> float | None:
-        """The ratio that the goal is about, of the smallest figures; None without a goal.
-
-        Of the smallest, because what else the machine does can only add to a figure.
-        """
-        goal = self.case.goal
-        if goal is None:
-            return None
+    def verdicts(self) -> list[tuple[Goal, float]]:
+        """Each goal with the figure that it is about."""
         values = {figure.contender: figure.values for figure in self.figures}
-        return min(values[goal.contender]) / min(values[goal.beside])
+        return [(goal, goal.found(values, self.case.best)) for goal in self.case.goals]
 
 
 def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcome:
-    """Measure a case: one round to warm up, then `repetitions` rounds, A B C A B C.
+    """Measure a case: one round to warm up, then `repetitions` rounds, A B C A B C; or once.
 
     A round is short, so what else the machine does falls on all contenders alike. In this
     process nobody pays for the garbage of another: it is collected between two contenders.
@@ -78,12 +73,12 @@ def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcom
         # What lives until the end need not be looked at each time.
         gc.freeze()
         opened.callback(gc.unfreeze)
-        for repetition in range(repetitions + 1):
+        for repetition in range(1 if case.once else repetitions + 1):
             tell(f"{case.name}: round {repetition} of {repetitions}")
             for measured, taken in zip(measures, values, strict=True):
                 with _collected_garbage():
                     taken.append(measured())
-    kept = [tuple(taken[1:]) for taken in values]
+    kept = [tuple(taken if case.once else taken[1:]) for taken in values]
     return Outcome(
         case,
         tuple(
@@ -91,6 +86,16 @@ def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcom
             for contender, taken in zip(case.contenders, kept, strict=True)
         ),
     )
+
+
+@contextmanager
+def own_garbage() -> Iterator[None]:
+    """Inside a measure: the contender makes so much garbage that it is to pay for its own."""
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.disable()
 
 
 @contextmanager

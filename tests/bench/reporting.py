@@ -6,19 +6,21 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import psycopg
 
+from tests.bench.goals import Goal
 from tests.bench.measuring import Figure, Outcome
+from tests.bench.peers import PEERS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
-_PACKAGES = ("psycopg", "eventsourcing", "pydantic")
+_PACKAGES = ("psycopg", "eventsourcing", "pydantic", *(peer.package for peer in PEERS))
 
 
 def surroundings(server_url: str) -> dict[str, str]:
@@ -32,8 +34,15 @@ def surroundings(server_url: str) -> dict[str, str]:
         "Python": platform.python_version(),
         "PostgreSQL": f"{server // 10_000}.{server % 10_000}",
         "SQLite": sqlite3.sqlite_version,
-        **{package: version(package) for package in _PACKAGES},
+        **{package: found for package in _PACKAGES if (found := _installed(package))},
     }
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def as_json(outcomes: Sequence[Outcome], facts: dict[str, str]) -> dict[str, Any]:
@@ -62,7 +71,8 @@ def table(outcome: Outcome) -> str:
             for figure in outcome.figures
         ),
     ]
-    return "\n\n".join([heading, "\n".join(rows), *_goal(outcome)])
+    goals = [_goal(goal, found) for goal, found in outcome.verdicts()]
+    return "\n\n".join([heading, "\n".join(rows), *goals])
 
 
 def write_document(text: str, document: Path = DOCUMENT) -> None:
@@ -74,13 +84,9 @@ def write_document(text: str, document: Path = DOCUMENT) -> None:
     document.write_text(between.sub(lambda _: f"{BEGIN}\n\n{text}\n\n{END}", old))
 
 
-def _goal(outcome: Outcome) -> list[str]:
-    goal, ratio = outcome.case.goal, outcome.goal_ratio
-    if goal is None or ratio is None:
-        return []
-    verdict = "met" if ratio <= goal.at_most else "**missed**"
-    wish = f"{goal.contender} at most {goal.at_most:g} × {goal.beside}"
-    return [f"Goal: {wish}; {verdict} at {ratio:.2f} ×, by the smallest figures."]
+def _goal(goal: Goal, found: float) -> str:
+    verdict = "met" if goal.is_met(found) else "**missed**"
+    return f"Goal: {goal.wish}; {verdict} at {goal.shown(found)}."
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -99,7 +105,6 @@ def _number(value: float) -> str:
 
 
 def _case_as_json(outcome: Outcome) -> dict[str, Any]:
-    goal = outcome.case.goal
     return {
         "name": outcome.case.name,
         "unit": outcome.case.unit,
@@ -114,12 +119,8 @@ def _case_as_json(outcome: Outcome) -> dict[str, Any]:
             }
             for figure in outcome.figures
         ],
-        "goal": None
-        if goal is None
-        else {
-            "contender": goal.contender,
-            "beside": goal.beside,
-            "at_most": goal.at_most,
-            "ratio": outcome.goal_ratio,
-        },
+        "goals": [
+            {"wish": goal.wish, "found": found, "met": goal.is_met(found)}
+            for goal, found in outcome.verdicts()
+        ],
     }

@@ -7,9 +7,11 @@ from pathlib import Path
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+import alloc_es
 from tests.bench.bare import BareOpener, BarePostgres, BareSqlite
 from tests.bench.ledger import AllocEs
 from tests.bench.library import Library, on_postgres, on_sqlite
+from tests.bench.plain import PlainOpener, PlainPostgres, PlainSqlite
 from tests.bench.rivals import Opener
 from tests.bench.rows import PsycopgRow, SqliteRow
 from tests.support.postgres import with_schema
@@ -20,11 +22,13 @@ class Stores:
     """The rivals on one kind of store, each with tables, or a file, of its own."""
 
     kind: str
+    url: str
     ledger: Opener
     row: Opener
     library: Opener
     snapshotting: Opener
     bare: BareOpener
+    plain: PlainOpener
 
 
 def postgres_stores(url: str) -> Stores:
@@ -34,25 +38,34 @@ def postgres_stores(url: str) -> Stores:
         for schema in schemas:
             connection.execute(SQL("CREATE SCHEMA {0}").format(Identifier(schema)))
     plain, snapshotting = (on_postgres(url, schema) for schema in schemas)
+    ledger = with_schema(url, "alloc_es")
+    alloc_es.connect(ledger).close()
     return Stores(
         "PostgreSQL",
-        partial(AllocEs, with_schema(url, "alloc_es")),
+        ledger,
+        partial(AllocEs, ledger),
         partial(PsycopgRow, url),
         _library(plain, snapshots=False),
         _library(snapshotting, snapshots=True),
         partial(BarePostgres, url, "alloc_es"),
+        partial(PlainPostgres, url, "alloc_es"),
     )
 
 
 def sqlite_stores(directory: Path) -> Stores:
     """The rivals on files in a directory."""
+    path = str(directory / "alloc.db")
+    ledger = f"sqlite:///{path}"
+    alloc_es.connect(ledger).close()
     return Stores(
         "SQLite",
-        partial(AllocEs, f"sqlite:///{directory / 'alloc.db'}"),
+        ledger,
+        partial(AllocEs, ledger),
         partial(SqliteRow, str(directory / "row.db")),
         _library(on_sqlite(str(directory / "library.db")), snapshots=False),
         _library(on_sqlite(str(directory / "snapshots.db")), snapshots=True),
-        partial(BareSqlite, str(directory / "alloc.db")),
+        partial(BareSqlite, path),
+        partial(PlainSqlite, str(directory / "plain.db"), path),
     )
 
 

@@ -1,0 +1,77 @@
+"""How much is measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The numbers behind the cases; times are in the unit that their names end with."""
+
+    repetitions: int
+    calls: int
+    short: int
+    long: int
+    lengths: tuple[int, ...]
+    writers: tuple[int, ...]
+    seconds: float
+    reading_ms: float
+    units: int
+    lone_calls: int
+    callers: int
+    waves: int
+    group: int
+    lists: int
+    spawners: tuple[int, ...]
+    flat_out_seconds: float
+    idle_decisions: int
+    memory_runs: tuple[int, int]
+    cached: int
+
+    @property
+    def crew(self) -> int:
+        """How many processes a case uses at most: also two that spawn and one that decides."""
+        return max(*self.writers, *self.spawners, 3)
+
+
+FULL = Scale(
+    repetitions=7,
+    calls=30,
+    short=10,
+    long=1_000,
+    lengths=(10, 100, 1_000, 10_000),
+    writers=(1, 2, 8),
+    seconds=0.5,
+    reading_ms=25,
+    units=5_000,
+    lone_calls=100,
+    callers=256,
+    waves=4,
+    group=1_000,
+    lists=5,
+    spawners=(1, 2, 4),
+    flat_out_seconds=2,
+    idle_decisions=200,
+    memory_runs=(100_000, 1_000_000),
+    cached=10_000,
+)
+QUICK = Scale(
+    repetitions=2,
+    calls=2,
+    short=4,
+    long=12,
+    lengths=(4, 12),
+    writers=(1, 2),
+    seconds=0.05,
+    reading_ms=1,
+    units=20,
+    lone_calls=3,
+    callers=16,
+    waves=1,
+    group=20,
+    lists=1,
+    spawners=(1, 2),
+    flat_out_seconds=0.1,
+    idle_decisions=3,
+    memory_runs=(100, 200),
+    cached=20,
+)
