@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alloc_es.allocation import Allocation
 from alloc_es.errors import InvalidIdentifier
@@ -15,6 +17,7 @@ from alloc_es.identity import Unit, parse_identifier
 from alloc_es.routing import Router, Routing, bucket_of
 from alloc_es.split import BUCKETS, holds
 from tests.core.given import commit, register, reject, run, start
+from tests.core.histories import History, histories
 
 GOLDEN = Path(__file__).parent / "golden" / "buckets.json"
 VECTORS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())
@@ -49,6 +52,16 @@ def test_two_forms_of_one_text_are_two_buckets_so_one_is_refused_at_the_edge() -
     with pytest.raises(InvalidIdentifier) as refused:
         parse_identifier("unit", decomposed)
     assert composed in refused.value.problem
+
+
+@pytest.mark.parametrize("vector", [pytest.param(v, id=v["note"]) for v in VECTORS])
+def test_a_router_places_a_unit_in_its_golden_bucket(vector: dict[str, Any]) -> None:
+    """Red when a router hashes with another salt or hash version than its allocation's."""
+    pinned = {"salt": vector["salt"], "hash_version": vector["hash_version"]}
+    router = Router(allocation().model_copy(update=pinned))
+    bucket, slot = router.place(vector["unit"])
+    assert bucket == vector["bucket"] == router.route(vector["unit"]).bucket
+    assert router.slots[slot].slot == ((0, 2_000) if bucket < 2_000 else (2_000, BUCKETS))
 
 
 def test_another_salt_or_hash_version_draws_other_units() -> None:
@@ -118,3 +131,43 @@ def test_every_bucket_goes_to_the_arm_that_owns_it() -> None:
 def test_without_a_challenger_all_go_to_the_control() -> None:
     _, state = run(start("v1"), register("v2", 5_000), reject("v2"))
     assert {Router(state).route(Unit(f"u{n}")).version for n in range(500)} == {"v1"}
+
+
+def test_a_router_answers_as_a_look_at_every_slot_does() -> None:
+    """Red when a bucket at the edge of a slot is searched for on its wrong side, or the slots
+    are searched in another order than their buckets'.
+    """
+    arms: Counter[int] = Counter()
+
+    @settings(max_examples=200)
+    @given(histories(), st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+    def agrees(history: History, units: list[str]) -> None:
+        for state in {step.after.generation: step.after for step in history if step.after}.values():
+            router = Router(state)
+            for unit in map(Unit, units):
+                assert router.route(unit) == looked_up(state, unit)
+                bucket, slot = router.place(unit)
+                assert router.route(unit) == router.slots[slot]._replace(bucket=bucket, unit=unit)
+            arms[len(router.slots)] += 1
+
+    agrees()
+    assert min(arms[1], arms[2], arms[3], arms[5]) > 10
+
+
+def looked_up(state: Allocation, unit: Unit) -> Routing:
+    """Where a unit goes, by asking each arm in turn whether it owns the bucket."""
+    bucket = bucket_of(unit, salt=state.salt, hash_version=state.hash_version)
+    ((arm, slot),) = [
+        (arm, slot) for arm in state.arms if (slot := holds(arm.slots, bucket)) is not None
+    ]
+    return Routing(
+        version=arm.version,
+        arm=arm.name,
+        generation=state.generation,
+        bucket=bucket,
+        unit=unit,
+        slot=slot,
+        episode=state.episode,
+        salt=state.salt,
+        hash_version=state.hash_version,
+    )
