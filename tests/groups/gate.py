@@ -2,8 +2,9 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from threading import Condition, Event
+from threading import Condition
 from typing import Any, Literal
 
 import psycopg
@@ -32,8 +33,8 @@ class Gate:
         recorder.insert_runs = self._pass
         writer.submit = self._ask
         self._changed = Condition()
-        self._open = Event()
-        self._open.set()
+        self._held = False
+        self._let = 0
         self._faults: list[Callable[..., Any]] = []
         self.groups: list[list[str]] = []
         self.asked = 0
@@ -46,11 +47,17 @@ class Gate:
     @contextmanager
     def closed(self) -> Iterator[None]:
         """Hold every group that comes until the end of the block."""
-        self._open.clear()
+        self._hold(held=True)
         try:
             yield
         finally:
-            self._open.set()
+            self._hold(held=False)
+
+    def let_one_pass(self) -> None:
+        """Let one group go on though the gate is closed."""
+        with self._changed:
+            self._let += 1
+            self._changed.notify_all()
 
     def await_groups(self, count: int) -> None:
         """Return once so many groups have come here."""
@@ -59,6 +66,11 @@ class Gate:
     def await_asked(self, count: int) -> None:
         """Return once callers have put so many runs into the line."""
         self._await(lambda: self.asked >= count, f"{count} runs were asked for")
+
+    def await_call(self, call: Future[Any], asked: int) -> None:
+        """Return once so many runs were asked for, or a call has ended without asking."""
+        call.add_done_callback(self._tell)
+        self._await(lambda: self.asked >= asked or call.done(), f"{asked} runs were asked for")
 
     def fail(self, error: Exception) -> None:
         """Have the next group end with an error before it reaches the store."""
@@ -83,7 +95,8 @@ class Gate:
         with self._changed:
             self.groups.append(list(group.streams))
             self._changed.notify_all()
-        assert self._open.wait(_PATIENCE_SECONDS), "nobody opened the gate"
+            self._await(lambda: not self._held or self._let > 0, "the gate was opened")
+            self._let -= self._held
         record = self._faults.pop(0) if self._faults else self._genuine
         return record(group, *more)
 
@@ -93,6 +106,16 @@ class Gate:
             self.asked += len(allotments)
             self._changed.notify_all()
         return batch
+
+    def _hold(self, *, held: bool) -> None:
+        with self._changed:
+            self._held = held
+            self._let = 0
+            self._changed.notify_all()
+
+    def _tell(self, _: Future[Any]) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _await(self, holds: Callable[[], bool], what: str) -> None:
         with self._changed:
