@@ -84,6 +84,7 @@ class GroupWriter:
         self._patience = patience
         self._line: deque[Batch] = deque()
         self._waiting = 0
+        self._gone = 0
         self._changed = Condition()
         self._thread: Thread | None = None
         self._closing = False
@@ -147,7 +148,16 @@ class GroupWriter:
             if batch.stage is not Stage.WAITING:
                 return False
             batch.stage = Stage.GIVEN_UP
+            self._forget(batch)
             return True
+
+    def _forget(self, batch: Batch) -> None:
+        """Let go of what was withdrawn, so that the line is no longer than twice its callers."""
+        self._waiting -= len(batch.allotments)
+        self._gone += 1
+        if 2 * self._gone > len(self._line):
+            self._line = deque(each for each in self._line if each.stage is Stage.WAITING)
+            self._gone = 0
 
     def give_up(self, batch: Batch) -> None:
         """Wait no longer for a group that is under way."""
@@ -208,11 +218,13 @@ class GroupWriter:
                 size = 0
                 while self._line and size + len(self._line[0].allotments) <= MAX_GROUP:
                     batch = self._line.popleft()
+                    if batch.stage is not Stage.WAITING:
+                        self._gone -= 1
+                        continue
+                    batch.stage = Stage.TAKEN
+                    size += len(batch.allotments)
                     self._waiting -= len(batch.allotments)
-                    if batch.stage is Stage.WAITING:
-                        batch.stage = Stage.TAKEN
-                        size += len(batch.allotments)
-                        batches.append(batch)
+                    batches.append(batch)
         return batches
 
     def _failed(self, batches: Iterable[Batch], error: StoreUnavailable) -> None:
