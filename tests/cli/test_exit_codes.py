@@ -136,6 +136,7 @@ def test_5_is_an_unknown_outcome_with_the_id_to_ask_again(
         raise AnswerLost("the server hung up", retryable=False)
 
     monkeypatch.setattr(EventLog, "append", lose)
+    monkeypatch.setattr(EventLog, "record", lose)
     command = ["register", "acme", "triage", "v2", "--command-id", "c-7"]
     assert "command id c-7" in terminal.fails(5, *command)
     assert terminal.error(5, *command)["command_id"] == "c-7"

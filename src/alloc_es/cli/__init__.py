@@ -6,46 +6,29 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli import deciding, demo, reading
-from alloc_es.cli.documents import error_document
+from alloc_es.cli import deciding, demo, reading, spawning
+from alloc_es.cli.documents import Stopped, error_document
+from alloc_es.cli.exits import (
+    BROKEN_PIPE,
+    CLAIM_FAILED,
+    EXIT_CODES,
+    INTERRUPTED,
+    STREAM_LOST,
+    UNEXPECTED,
+    USAGE,
+    exit_code,
+)
+from alloc_es.cli.options import UsageError
 from alloc_es.cli.output import OutputLost, close_output, print_error, write
-from alloc_es.errors import (
-    AllocationError,
-    GenerationConflict,
-    InvalidIdentifier,
-    InvalidSetting,
-    OutcomeUnknown,
-    Refusal,
-    StoreUnavailable,
-)
+from alloc_es.errors import AllocationError
 
-EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
-    (Refusal, 1),
-    (InvalidIdentifier, 2),
-    (InvalidSetting, 2),
-    (GenerationConflict, 3),
-    (StoreUnavailable, 4),
-    (OutcomeUnknown, 5),
-)
-"""Error → exit code, for what the library raises; the others are below."""
-
-_USAGE = 2
-_CLAIM_FAILED = 6
-# From sysexits.h: a bug of ours, and output that could not be written.
-_UNEXPECTED = 70
-_OUTPUT_LOST = 74
-# What a shell reports of a program that a signal has ended: 128 and the signal's number.
-_INTERRUPTED = 130
-_BROKEN_PIPE = 141
+__all__ = ["EXIT_CODES", "app", "exit_code", "main", "run"]
 
 _DEBUG = "ALLOC_ES_DEBUG"
-
-# Its class is click's in older releases of typer and typer's own in newer ones.
-_UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
@@ -60,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (*deciding.COMMANDS, *reading.COMMANDS, demo.demo):
+for command in (*deciding.COMMANDS, *reading.COMMANDS, spawning.spawn, demo.demo):
     app.command(name=command.__name__.rstrip("_"), epilog=_EPILOG)(command)
 
 
@@ -90,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = _carry_out(arguments)
-        if code == _INTERRUPTED:
+        if code == INTERRUPTED:
             # typer has made a code of it.
             raise KeyboardInterrupt
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - nobody else would tell it
@@ -98,11 +81,6 @@ def run(arguments: Sequence[str]) -> int:
         if message:
             print_error(error_document(error, message, code), as_json=as_json)
     return code
-
-
-def exit_code(error: AllocationError) -> int:
-    """The exit code that an error ends the process with."""
-    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
 
 
 def _carry_out(arguments: Sequence[str]) -> int:
@@ -113,7 +91,7 @@ def _carry_out(arguments: Sequence[str]) -> int:
         # typer's own answer to a pipe that was closed on its help.
         code = end.code
     if not ordered:
-        return _USAGE
+        return USAGE
     return code if isinstance(code, int) else 0
 
 
@@ -122,18 +100,20 @@ def _judge(error: BaseException) -> tuple[int, str]:
     match error:
         case AllocationError():
             return exit_code(error), str(error)
-        case _ if isinstance(error, _UsageError):
-            return _USAGE, _usage(error)
+        case _ if isinstance(error, UsageError):
+            return USAGE, _usage(error)
+        case Stopped():
+            return error.exit_code, str(error)
         case demo.ClaimFailed():
-            return _CLAIM_FAILED, str(error)
+            return CLAIM_FAILED, str(error)
         case KeyboardInterrupt() | typer.Abort():
-            return _INTERRUPTED, "interrupted"
+            return INTERRUPTED, "interrupted"
         case OutputLost():
             close_output()
             broken = isinstance(error.__cause__, BrokenPipeError)
-            return (_BROKEN_PIPE, "") if broken else (_OUTPUT_LOST, str(error))
+            return (BROKEN_PIPE, "") if broken else (STREAM_LOST, str(error))
         case _:
-            return _UNEXPECTED, _unexpected(error)
+            return UNEXPECTED, _unexpected(error)
 
 
 def _unexpected(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import getpass
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -72,6 +72,9 @@ Actor = Annotated[
 
 STORE = DEFAULT_STORE
 
+# Its class is click's in older releases of typer and typer's own in newer ones.
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+
 
 @dataclass(frozen=True, slots=True)
 class Sender:
@@ -93,10 +96,12 @@ class Sender:
         }
 
 
-def opened(store: str, *, migrate: bool = False, max_challengers: int = 1) -> Allocations:
+def opened(
+    store: str, *, migrate: bool = False, max_challengers: int = 1, actor: str = "operator"
+) -> Allocations:
     """A connection for one command. A mistyped store is reported, never created."""
     refuse_memory(store)
-    return connect(store, migrate=migrate, max_challengers=max_challengers)
+    return connect(store, migrate=migrate, max_challengers=max_challengers, actor=actor)
 
 
 def refuse_memory(store: str) -> None:

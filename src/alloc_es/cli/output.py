@@ -67,12 +67,32 @@ def print_document(document: Any) -> None:
 
 def print_error(document: dict[str, Any], *, as_json: bool) -> None:
     """Print what went wrong on stderr, in one line."""
-    if as_json:
-        text = _json(document, sys.stderr)
-    else:
-        text = f"alloc-es: {one_line(document['error']['message'])}"
+    error = document["error"]
+    where = f"line {error['line']}: " if "line" in error else ""
+    print_aside(document, f"{where}{error['message']}", as_json=as_json)
+
+
+def print_aside(document: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    """Print one line on stderr: a sentence for people, or a document."""
+    text = _json(document, sys.stderr) if as_json else f"alloc-es: {one_line(sentence)}"
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
+
+
+def safe_json(text: str, *, utf: bool) -> str:
+    """A line of JSON as it may be printed: what moves a cursor, and what can't be encoded,
+    is escaped."""
+    # What is ASCII and JSON has one unprintable character at most.
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        c if c.isprintable() and (utf or c.isascii()) else _json_escaped(c) for c in text
+    )
+
+
+def knows_utf(stream: Any) -> bool:
+    """Whether a stream can write every character."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def print_committed(committed: Committed, *, as_json: bool) -> None:
@@ -92,8 +112,7 @@ def print_committed(committed: Committed, *, as_json: bool) -> None:
 
 def _json(document: Any, stream: Any, indent: int | None = None) -> str:
     """JSON that is safe on a terminal: what is not printable is escaped, as JSON escapes."""
-    utf = (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
-    text = json.dumps(document, ensure_ascii=not utf, indent=indent)
+    text = json.dumps(document, ensure_ascii=not knows_utf(stream), indent=indent)
     return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text)
 
 

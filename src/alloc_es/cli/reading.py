@@ -1,4 +1,4 @@
-"""The commands that look, and the one that spawns a run."""
+"""The commands that look."""
 
 from typing import Annotated
 
@@ -6,16 +6,7 @@ import typer
 
 from alloc_es.cli.documents import allocation_document, event_document, routing_document
 from alloc_es.cli.drawing import SplitDrawing, allocation_rows, history_rows
-from alloc_es.cli.options import (
-    STORE,
-    Actor,
-    AsJson,
-    StoreUrl,
-    Tenant,
-    WorkflowId,
-    opened,
-    user_name,
-)
+from alloc_es.cli.options import STORE, AsJson, StoreUrl, Tenant, WorkflowId, opened
 from alloc_es.cli.output import print_document, print_rich, say
 
 
@@ -62,32 +53,6 @@ def history(
         print_rich(history_rows(entries))
 
 
-def spawn(
-    tenant: Tenant,
-    workflow: WorkflowId,
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="UNIT", help="What sticks to an arm.", show_default="the run itself"),
-    ] = None,
-    actor: Actor = None,
-    store: StoreUrl = STORE,
-    as_json: AsJson = False,
-) -> None:
-    """Route a run by the split and record which version it got."""
-    with opened(store) as allocations:
-        target = allocations.workflow(tenant, workflow)
-        run = target.spawn_run(run_id, unit=unit, actor=actor or user_name())
-    if as_json:
-        print_document({**run.model_dump(mode="json"), "replayed": run.replayed})
-    else:
-        before = " (recorded before)" if run.replayed else ""
-        say(
-            f"run {run.run_id} got {run.version}, the {run.arm}{before}: bucket {run.bucket} "
-            f"at generation {run.generation}"
-        )
-
-
 def peek(
     tenant: Tenant,
     workflow: WorkflowId,
@@ -109,4 +74,4 @@ def peek(
         )
 
 
-COMMANDS = (show, list_, history, spawn, peek)
+COMMANDS = (show, list_, history, peek)

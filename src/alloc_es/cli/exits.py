@@ -1,0 +1,35 @@
+"""The exit codes, each for what a caller does next."""
+
+from alloc_es.errors import (
+    AllocationError,
+    GenerationConflict,
+    InvalidIdentifier,
+    InvalidSetting,
+    OutcomeUnknown,
+    Refusal,
+    StoreUnavailable,
+)
+
+EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
+    (Refusal, 1),
+    (InvalidIdentifier, 2),
+    (InvalidSetting, 2),
+    (GenerationConflict, 3),
+    (StoreUnavailable, 4),
+    (OutcomeUnknown, 5),
+)
+"""Error → exit code, for what the library raises; the others are below."""
+
+USAGE = 2
+CLAIM_FAILED = 6
+# From sysexits.h: a bug of ours, and input or output that failed.
+UNEXPECTED = 70
+STREAM_LOST = 74
+# What a shell reports of a program that a signal has ended: 128 and the signal's number.
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def exit_code(error: AllocationError) -> int:
+    """The exit code that an error ends the process with."""
+    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))

@@ -1,0 +1,53 @@
+"""Ctrl-C while something is under way that had better be finished."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupts:
+    """Keeps one Ctrl-C until it is asked for; the next one interrupts at once, as ever.
+
+    Used as a context, in the main thread: elsewhere Ctrl-C is not heard anyway.
+    """
+
+    def __init__(self) -> None:
+        self._kept = False
+        self._idle = False
+        self.insisting = False
+        """Whether it came twice."""
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """The context in which Ctrl-C is kept."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handler = signal.signal(signal.SIGINT, self._hear)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    @contextmanager
+    def let_through(self) -> Iterator[None]:
+        """A context inside of it in which nothing is to be finished."""
+        self._idle = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._idle = False
+
+    def check(self) -> None:
+        """Raise the `KeyboardInterrupt` that was kept, if there is one."""
+        if self._kept:
+            raise KeyboardInterrupt
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        self.insisting = self._kept
+        self._kept = True
+        if self._idle or self.insisting:
+            raise KeyboardInterrupt
