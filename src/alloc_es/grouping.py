@@ -58,7 +58,8 @@ class Batch:
         return [allotment.outcome() or self._failure(allotment) for allotment in self.allotments]
 
     def _failure(self, allotment: Allotment) -> AllocationError:
-        error = self.error or StoreUnavailable(f"it was not its turn within {self.timeout:g} s")
+        error = self.error
+        assert error is not None, "a batch that nobody gave up is settled or has an error"
         if not isinstance(error, StoreUnavailable):
             raise error
         if allotment.in_doubt:
@@ -149,6 +150,9 @@ class GroupWriter:
                 return False
             batch.stage = Stage.GIVEN_UP
             self._forget(batch)
+            batch.error = batch.error or StoreUnavailable(
+                f"its turn did not come within {batch.timeout:g} s: the store is blocked or slow"
+            )
             return True
 
     def _forget(self, batch: Batch) -> None:
@@ -164,6 +168,9 @@ class GroupWriter:
         with self._changed:
             if batch.stage is not Stage.DONE:
                 batch.stage = Stage.GIVEN_UP
+                batch.error = StoreUnavailable(
+                    f"the store gave no answer within {batch.timeout + batch.grace:g} s"
+                )
                 _doubt(batch)
 
     def close(self) -> None:
@@ -234,9 +241,9 @@ class GroupWriter:
             for batch in batches:
                 if isinstance(error, AnswerLost):
                     _doubt(batch)
-                batch.error = error
                 if error.retryable and batch.stage is Stage.TAKEN and not batch.late:
                     batch.stage = Stage.WAITING
+                    batch.error = error
                     again.append(batch)
                 else:
                     ended.append(batch)
@@ -248,9 +255,9 @@ class GroupWriter:
     def _finish(self, batches: Iterable[Batch], error: Exception | None) -> None:
         with self._changed:
             for batch in batches:
-                batch.error = error
                 if batch.stage is Stage.TAKEN:
                     batch.stage = Stage.DONE
+                    batch.error = error
         _wake(batch.waiter for batch in batches)
 
 
