@@ -20,6 +20,8 @@ from tests.bench.stores import Stores
 
 _PROCESSES = 2
 _THREADS = 4
+_ROUNDS = 3
+_MARGIN_SECONDS = 0.5
 _SHARES = (600, 601)
 
 
@@ -56,6 +58,7 @@ def flat_out(stores: Stores, crew: Crew, scale: Scale) -> Case:
             f"{scale.group:,} runs; a third process decides on their workflows in turn, for "
             f"{scale.flat_out_seconds:g} s a round; idle, {scale.idle_decisions} decisions a round"
         ),
+        rounds=_ROUNDS,
     )
 
 
@@ -78,7 +81,8 @@ def _busy(url: str, crew: Crew, scale: Scale, samples: _Samples) -> Iterator[Mea
         workflow_ids = started(allocations)
         deciding = _Deciding(url, workflow_ids, scale.flat_out_seconds)
         # They go on for longer, so that no decision finds them gone.
-        spawning = _SpawningFlatOut(url, workflow_ids, scale.group, 1.5 * scale.flat_out_seconds)
+        seconds = scale.flat_out_seconds + _MARGIN_SECONDS
+        spawning = _SpawningFlatOut(url, workflow_ids, scale.group, seconds)
 
         def measured() -> float:
             jobs: list[Callable[[Callable[[], object]], list[float]]] = [deciding]

@@ -23,7 +23,8 @@ class Contender:
 class Case:
     """A question with a figure for an answer. The first contender is what ratios are to.
 
-    What is measured by its size, and the same each time, is measured `once`.
+    `rounds` is for a case that is not to have as many as the others; a single round has
+    none before it to warm up, because what is measured so is a size, or takes a minute.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Case:
     contenders: Sequence[Contender]
     goals: Sequence[Goal] = ()
     note: str = ""
-    once: bool = False
+    rounds: int | None = None
 
     @property
     def best(self) -> Best:
@@ -62,23 +63,25 @@ class Outcome:
 
 
 def measure(case: Case, repetitions: int, tell: Callable[[str], None]) -> Outcome:
-    """Measure a case: one round to warm up, then `repetitions` rounds, A B C A B C; or once.
+    """Measure a case: one round to warm up, then `repetitions` rounds, A B C A B C.
 
     A round is short, so what else the machine does falls on all contenders alike. In this
     process nobody pays for the garbage of another: it is collected between two contenders.
     """
+    counted = min(case.rounds or repetitions, repetitions)
+    warm_ups = 0 if case.rounds == 1 else 1
     values: list[list[float]] = [[] for _ in case.contenders]
     with ExitStack() as opened:
         measures = [opened.enter_context(contender.open()) for contender in case.contenders]
         # What lives until the end need not be looked at each time.
         gc.freeze()
         opened.callback(gc.unfreeze)
-        for repetition in range(1 if case.once else repetitions + 1):
-            tell(f"{case.name}: round {repetition} of {repetitions}")
+        for repetition in range(warm_ups + counted):
+            tell(f"{case.name}: round {repetition + 1 - warm_ups} of {counted}")
             for measured, taken in zip(measures, values, strict=True):
                 with _collected_garbage():
                     taken.append(measured())
-    kept = [tuple(taken if case.once else taken[1:]) for taken in values]
+    kept = [tuple(taken[warm_ups:]) for taken in values]
     return Outcome(
         case,
         tuple(

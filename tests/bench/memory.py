@@ -48,7 +48,7 @@ def at_full_load(scale: Scale) -> Case:
             f"{_SPAWNERS} threads spawn lists of {min(_GROUP, scale.memory_runs[0]):,} runs into "
             "SQLite as fast as they can; a process for each line, its resident memory at most"
         ),
-        once=True,
+        rounds=1,
     )
 
 
@@ -65,7 +65,7 @@ def of_a_workflow(scale: Scale) -> Case:
             ),
         ),
         note=f"the mean of {scale.cached:,} workflows with a challenger, by tracemalloc",
-        once=True,
+        rounds=1,
     )
 
 

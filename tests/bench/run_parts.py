@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter, thread_time
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 from uuid import uuid4
 
-from alloc_es.allotting import Allotment, Route
+from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience, utc_now
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier
+from alloc_es.recording import Recording
 from alloc_es.store import open_store
 from alloc_es.store.log import RunGroup
 from tests.bench.ledger import history
@@ -35,6 +36,7 @@ def parts_of_a_list(stores: Stores, scale: Scale) -> Case:
         (
             Contender("alloc-es, the whole list", partial(_whole, stores.url, scale)),
             Contender("parse, route and encode", partial(_preparing, scale)),
+            Contender("sort, group and settle", partial(_settling, scale)),
             own("driver and store: lock, check, insert", scale.group, perf_counter),
             own("of that, this thread's own work", scale.group, thread_time),
             own("the same with no runs: lock and check", 0, perf_counter),
@@ -76,6 +78,32 @@ def _preparing(scale: Scale) -> Iterator[Measure]:
             return _mean_ms(perf_counter() - began, scale)
 
     yield measured
+
+
+@contextmanager
+def _settling(scale: Scale) -> Iterator[Measure]:
+    """What the writer does around the store, with a store that takes everything at once."""
+    routes = _routes()
+    nowhere = cast(Any, _TakesAll())
+    recording = Recording(nowhere, nowhere, RouteCache(WORKFLOWS), Patience(60))
+
+    def measured() -> float:
+        lists = [_prepared(routes, of_list) for of_list in _ids(scale)]
+        with own_garbage():
+            began = perf_counter()
+            for allotments in lists:
+                recording.record(allotments)
+            return _mean_ms(perf_counter() - began, scale)
+
+    yield measured
+
+
+class _TakesAll:
+    """A log of runs that has room for everything and keeps nothing."""
+
+    def record(self, group: RunGroup, reroute: object) -> int:  # noqa: ARG002
+        """A position."""
+        return 1
 
 
 @contextmanager

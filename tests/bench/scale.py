@@ -16,6 +16,7 @@ class Scale:
     seconds: float
     reading_ms: float
     units: int
+    routing_ms: float
     lone_calls: int
     callers: int
     waves: int
@@ -43,13 +44,14 @@ FULL = Scale(
     seconds=0.5,
     reading_ms=25,
     units=5_000,
+    routing_ms=60,
     lone_calls=100,
     callers=256,
     waves=4,
     group=1_000,
     lists=5,
     spawners=(1, 2, 4),
-    flat_out_seconds=2,
+    flat_out_seconds=3,
     idle_decisions=200,
     memory_runs=(100_000, 1_000_000),
     cached=10_000,
@@ -64,6 +66,7 @@ QUICK = Scale(
     seconds=0.05,
     reading_ms=1,
     units=20,
+    routing_ms=0.1,
     lone_calls=3,
     callers=16,
     waves=1,

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,10 +116,10 @@ def test_of_rates_the_largest_are_the_best() -> None:
     assert "; met at 2.00 ×" in table(measure(case, 2, lambda _: None))
 
 
-def test_what_is_measured_once_has_no_round_to_warm_up() -> None:
+def test_a_single_round_has_no_other_to_warm_up() -> None:
     """Red when a case that takes a minute is measured again for nothing."""
     calls: list[str] = []
-    case = Case("which is larger", "MB", (_scripted("a", calls, 5),), once=True)
+    case = Case("which is larger", "MB", (_scripted("a", calls, 5),), rounds=1)
 
     assert [figure.values for figure in measure(case, 7, lambda _: None).figures] == [(5,)]
     assert calls == ["a"]
@@ -147,8 +148,15 @@ def test_peers_that_are_not_installed_are_left_out_and_named(
 
 
 @pytest.mark.parametrize("peer", peers.PEERS, ids=lambda peer: peer.package)
-def test_a_peer_that_is_installed_splits_as_it_is_asked_to(peer: peers.Peer) -> None:
-    """Red when a peer answers with its default, which takes no time, or the wrong split."""
+def test_a_peer_that_is_installed_splits_as_it_is_asked_to(
+    peer: peers.Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a peer answers with its default, which takes no time, or uses the network."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a peer uses the network")
+
+    monkeypatch.setattr(socket, "socket", refused)
     if find_spec(peer.module):
         choose = peer.opened()
         chosen = [choose(f"customer-{number}") for number in range(4_000)]
