@@ -76,6 +76,11 @@ def next_decision(allocation: Allocation, command: Command) -> DecisionEvent:
 def leave_under_way(database: Raw, table: str, event: Recordable) -> None:
     """Insert an event in a transaction that the caller ends."""
     database.execute("BEGIN IMMEDIATE" if database.kind == "sqlite" else "BEGIN")
+    insert(database, table, event)
+
+
+def insert(database: Raw, table: str, event: Recordable) -> None:
+    """Append an event, past everything but the rules of the table."""
     database.insert(table, (event.originator_id, event.originator_version, *encode(event)))
 
 

@@ -95,7 +95,9 @@ def schedule(barrier: Any, url: str, board: Board, decisions: int) -> int:
     """Decide so many times, a workflow after the other; how many of them did something."""
     acted = 0
     try:
-        with connect(url, actor="scheduler", migrate=False) as allocations:
+        with connect(
+            url, actor="scheduler", timeout=_PATIENCE_SECONDS, migrate=False
+        ) as allocations:
             workflows = [allocations.workflow(*key) for key in KEYS]
             barrier.wait()
             for number in range(decisions):
@@ -135,7 +137,7 @@ def decide(workflow: Workflow, turn: int) -> Committed:
 
 def spawn(barrier: Any, url: str, board: Board, name: str) -> Report:
     """Spawn in every way there is, on one connection, until the scheduler is done."""
-    with connect(url, actor=name, migrate=False) as allocations:
+    with connect(url, actor=name, timeout=_PATIENCE_SECONDS, migrate=False) as allocations:
         crowd = Crowd(allocations, board, name)
         ways: list[Callable[[], list[Told]]] = [crowd.in_tasks, crowd.in_lists]
         ways += [partial(crowd.one_by_one, f"thread-{number}") for number in range(_THREADS)]
