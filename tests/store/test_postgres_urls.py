@@ -2,14 +2,15 @@
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
-from alloc_es import InvalidSetting, StoreUnavailable, connect
+from alloc_es import Allocations, InvalidSetting, StoreUnavailable, connect
 from tests.support.postgres import PostgresServer
-from tests.support.raw import raw
+from tests.support.raw import raw, until
 
 pytestmark = pytest.mark.postgresql
 
@@ -107,16 +108,37 @@ def test_a_role_that_does_not_wait_for_the_disk_is_made_to(postgres_url: str) ->
 
 
 def test_a_renamed_schema_goes_on_working(postgres_url: str) -> None:
-    """Red when a trigger's function holds the name of the schema it was made in."""
+    """Red when a function holds the name of the schema, or of a table, that it was made in."""
     schema = postgres_url.partition("schema=")[2]
     with connect(postgres_url) as allocations:
         allocations.workflow("acme", "triage").start("v1")
     with raw(postgres_url) as database:
         database.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_r")
-    with connect(f"{postgres_url}_r", migrate=False) as allocations:
-        assert allocations.workflow("acme", "triage").register_challenger("v2").generation == 2
+    renamed = f"{postgres_url}_r"
+    with connect(renamed, migrate=False) as mine, connect(renamed, migrate=False) as others:
+        workflow = mine.workflow("acme", "triage")
+        assert workflow.spawn_run("run-1").generation == 1
+        assert others.workflow("acme", "triage").register_challenger("v2").generation == 2
+        assert workflow.spawn_run("run-2").generation == 2
+        assert_decisions_wait_for_runs(renamed, mine)
     with raw(f"{postgres_url}_r") as database:
         database.execute(f"ALTER SCHEMA {schema}_r RENAME TO {schema}")
+
+
+def assert_decisions_wait_for_runs(url: str, allocations: Allocations) -> None:
+    """While a transaction holds the fence as runs do, a decision waits for its end."""
+    workflow = allocations.workflow("acme", "triage")
+    with raw(url) as holder, raw(url) as observer, ThreadPoolExecutor(1) as pool:
+        holder.execute("BEGIN")
+        holder.execute("SELECT share_fence(ARRAY[?])", workflow.key.stream)
+        decision = pool.submit(workflow.promote_challenger, "v2")
+        waits = (
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            " AND classid = 'decision_events'::regclass::oid"
+        )
+        until(lambda: observer.execute(waits), "the decision waits at the fence")
+        holder.execute("COMMIT")
+        assert decision.result().generation == 3
 
 
 def test_a_taken_position_is_a_fault_of_the_store_and_no_lost_race(postgres_url: str) -> None:

@@ -1,0 +1,137 @@
+"""A database of schema version 1 becomes one of version 2, once, and loses nothing."""
+
+from importlib.resources import files
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from alloc_es import Allocations, StoreNotInitialised, connect
+from alloc_es.store import postgres, sqlite
+from alloc_es.store.schema import SCHEMA_VERSION
+from tests.core.test_codec import LINES
+from tests.support.children import run_together
+from tests.support.overlap import in_threads
+from tests.support.raw import DECISIONS, RUNS, Raw, raw
+
+KEY = ("acme", "triage/\u00e9")
+"""The workflow of the golden log."""
+
+VERSIONS = [(version,) for version in range(1, SCHEMA_VERSION + 1)]
+PROCESSES = 4
+GOLDEN_RUNS = [line for line in LINES if line["topic"] == "RunSpawned"]
+GOLDEN_DECISIONS = [line for line in LINES if line["topic"] != "RunSpawned"]
+
+
+@pytest.fixture
+def version_1_url(durable_url: str) -> str:
+    """A database as the release before left it: its tables, and the golden log in them."""
+    if durable_url.startswith("postgresql"):
+        schema = durable_url.rpartition("schema=")[2]
+        with raw(durable_url) as database:
+            database.execute(f"CREATE SCHEMA {schema}")
+    with raw(durable_url) as database:
+        make_version_1(database)
+        for table, lines in ((DECISIONS, GOLDEN_DECISIONS), (RUNS, GOLDEN_RUNS)):
+            for line in lines:
+                state = line["state"].encode()
+                database.insert(table, (line["stream"], line["version"], line["topic"], state))
+    return durable_url
+
+
+def make_version_1(database: Raw) -> None:
+    kind = "sqlite" if database.kind == "sqlite" else "postgres"
+    script = files("alloc_es.store").joinpath(f"{kind}-1.sql").read_text()
+    if database.kind == "sqlite":
+        database._connection.executescript(script)
+    else:
+        database.execute(script.replace("%", "%%"))
+    database.execute("INSERT INTO alloc_es_schema (version) VALUES (1)")
+
+
+def contents(url: str) -> tuple[list[Any], list[Any], list[Any]]:
+    with raw(url) as database:
+        versions = database.execute("SELECT version FROM alloc_es_schema ORDER BY version")
+        return versions, database.rows(DECISIONS), database.rows(RUNS)
+
+
+def test_a_database_of_version_1_is_brought_up_to_date_and_loses_nothing(
+    version_1_url: str,
+) -> None:
+    """Red when a migration begins at the first script, or touches a row."""
+    before = contents(version_1_url)
+    assert before[0] == [(1,)]
+    assert (len(before[1]), len(before[2])) == (len(GOLDEN_DECISIONS), len(GOLDEN_RUNS))
+    with connect(version_1_url) as allocations:
+        runs = [each.event for each in allocations.runs()]
+        assert [run.run_id for run in runs] == ["run-1", "run-2", "run-3"]
+        assert {run.decision_position for run in runs} == {None}
+        assert [run.model_copy(update={"replayed": True}) for run in runs] == [
+            allocations.workflow(*KEY).spawn_run(run.run_id, unit="another") for run in runs
+        ]
+    assert contents(version_1_url) == (VERSIONS, *before[1:])
+
+
+def test_a_database_of_version_1_is_refused_where_nothing_may_be_made(version_1_url: str) -> None:
+    """Red when an older schema is taken for today's, or changed though nobody asked for it."""
+    before = contents(version_1_url)
+    with pytest.raises(StoreNotInitialised) as refused:
+        connect(version_1_url, migrate=False)
+    assert (refused.value.found, refused.value.wanted) == (1, SCHEMA_VERSION)
+    assert "alloc-es init" in str(refused.value)
+    assert contents(version_1_url) == before
+
+
+def test_the_fence_holds_in_a_database_that_was_brought_up_to_date(version_1_url: str) -> None:
+    """Red when a migrated database records a run by what was superseded."""
+    with connect(version_1_url) as mine, connect(version_1_url, migrate=False) as others:
+        workflow = mine.workflow(*KEY)
+        before = workflow.allocation()
+        first = workflow.spawn_run("run-4")
+        assert (first.generation, first.decision_position) == (before.generation, mine.position())
+        decided = others.workflow(*KEY).register_challenger("v9", share_bps=5_000)
+        second = workflow.spawn_run("run-5")
+        assert second.generation == decided.generation == before.generation + 1
+        assert second.decision_position == mine.position() > (first.decision_position or 0)
+        assert mine.spawn_counts().rerouted == 1
+
+
+def test_processes_that_migrate_together_do_it_once(version_1_url: str) -> None:
+    """Red when who waited for another's migration does not look again."""
+    before = contents(version_1_url)
+    opened = run_together(open_and_count, [(version_1_url,)] * PROCESSES)
+    assert opened == [(len(GOLDEN_DECISIONS), len(GOLDEN_RUNS))] * PROCESSES
+    assert contents(version_1_url) == (VERSIONS, *before[1:])
+
+
+def open_and_count(barrier: Any, url: str) -> tuple[int, int]:
+    """Open a store together with others; how many decisions and runs it holds."""
+    barrier.wait()
+    with connect(url) as allocations:
+        return len(list(allocations.decisions())), len(list(allocations.runs()))
+
+
+def test_who_waited_for_anothers_migration_of_version_1_finds_it_done(
+    version_1_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when who waited for the lock goes on from the version that it had found before.
+
+    Both have found version 1 when they meet; then one of them has the lock.
+    """
+    barrier = Barrier(2, timeout=30)
+    for factory in (postgres.Factory, sqlite.Factory):
+        monkeypatch.setattr(factory, "_migrate", after_meeting(barrier, factory._migrate))
+    opened = in_threads(*[lambda: connect(version_1_url)] * 2)
+    for each in opened:
+        assert isinstance(each, Allocations), each
+        each.close()
+    assert not barrier.broken
+    assert contents(version_1_url)[0] == VERSIONS
+
+
+def after_meeting(barrier: Barrier, migrate: Any) -> Any:
+    def meet(*arguments: Any) -> None:
+        barrier.wait()
+        migrate(*arguments)
+
+    return meet
