@@ -1,11 +1,12 @@
 """4 processes spawn at full speed while 500 decisions are made on their workflows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from alloc_es import connect
+from alloc_es import SpawnCounts, connect
 from tests.fence import checking, traffic
 from tests.fence.checking import Decisions, Runs
 from tests.fence.traffic import KEYS, Report
@@ -58,6 +59,28 @@ def require_a_race(reports: Sequence[Report], runs: Runs) -> None:
     assert all(rerouted), f"no decision came before a run that was on its way: {rerouted}"
     verified_at = {each.event.decision_position for each in runs}
     assert 2 * len(verified_at) > DECISIONS, f"runs were recorded at {len(verified_at)} positions"
+
+
+@pytest.mark.parametrize(
+    ("rerouted", "positions", "complaint"),
+    [
+        ([9, 9, 0, 9], DECISIONS, "no decision came before a run"),
+        ([9, 9, 9, 9], DECISIONS // 2, "250 positions"),
+    ],
+)
+def test_spawners_and_a_scheduler_one_behind_the_other_are_no_race(
+    rerouted: list[int], positions: int, complaint: str
+) -> None:
+    """Red when `require_a_race` believes a race in which nobody met."""
+    reports = [Report([], SpawnCounts(9, 0, 9, each, 0)) for each in rerouted]
+    with connect("memory:") as allocations:
+        workflow = allocations.workflow(*KEYS[0])
+        workflow.start(traffic.CURRENT)
+        workflow.spawn_run("run-1")
+        (run,) = allocations.runs()
+    moved = [run.event.model_copy(update={"decision_position": each}) for each in range(positions)]
+    with pytest.raises(AssertionError, match=complaint):
+        require_a_race(reports, [replace(run, event=each) for each in moved])
 
 
 def require_answers_to_be_what_the_log_holds(reports: Sequence[Report], runs: Runs) -> None:

@@ -87,7 +87,9 @@ def test_of_1000_workflows_in_a_group_only_those_decided_on_are_routed_again(
 def test_a_store_restored_to_an_earlier_generation_is_believed(
     durable_url: str, spawn: Spawn, tmp_path: Path
 ) -> None:
-    """Red when what is kept in memory wins because its generation is the higher one."""
+    """Red when what is kept in memory wins because its generation is the higher one, and when
+    it is kept and found wrong at every run.
+    """
     with connect(durable_url) as deciding, connect(durable_url) as spawning:
         workflow = contested(deciding)
         unit = unit_of_v2(workflow)
@@ -98,6 +100,7 @@ def test_a_store_restored_to_an_earlier_generation_is_believed(
         run = spawn(spawning, "run-1", unit)
         assert (run.generation, run.version, run.arm) == (2, "v2", "challenger")
         assert run.decision_position == deciding.position() == workflow.newest().position
+        assert spawn(spawning, "run-1 again", unit).generation == 2
         assert spawning.spawn_counts().rerouted == 1
         assert deciding.workflow(*KEY).reject_challenger(V2).generation == 3
         after = spawn(spawning, "run-2", unit)

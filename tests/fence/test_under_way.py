@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from alloc_es import Allocations, RunSpawned, connect
+from alloc_es.recording import Recording
 from alloc_es.store.log import Reroute, RunGroup
 from alloc_es.store.memory import MemoryRecorder
 from alloc_es.store.sqlite import Datastore
@@ -25,7 +26,7 @@ from tests.fence.holding import (
     waits_at_fence,
 )
 from tests.support.overlap import in_threads
-from tests.support.raw import DECISIONS, RUNS, raw, until_one_waits
+from tests.support.raw import DECISIONS, RUNS, raw, until, until_one_waits
 
 # How the decision's transaction ends; the generation and the re-routed runs that make of it.
 ENDS = [("COMMIT", 3, 1), ("ROLLBACK", 2, 0)]
@@ -159,6 +160,40 @@ def test_a_decision_waits_for_a_run_under_way_and_comes_behind_it(postgres_url: 
         assert run.decision_position is not None
         assert run.decision_position < promotion.position
         assert allocations.spawn_counts().rerouted == 0
+
+
+@pytest.mark.postgresql
+def test_a_decision_waits_for_a_group_that_is_being_routed_again(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red on PostgreSQL when a stale group is routed again without the fence: the decision
+    then comes in between a second time.
+    """
+    with (
+        connect(postgres_url) as allocations,
+        connect(postgres_url) as deciding,
+        raw(postgres_url) as observer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        contested(allocations)
+        workflow = deciding.workflow(*KEY)
+        genuine = Recording._reroute
+        waited = []
+
+        def reroute(self: Recording, *arguments: Any) -> RunGroup:
+            decided = pool.submit(workflow.promote_challenger, V2)
+            until(
+                lambda: decided.done() or waits_at_fence(observer, "ExclusiveLock"),
+                "the decision waits",
+            )
+            waited.append(not decided.done())
+            return genuine(self, *arguments)
+
+        monkeypatch.setattr(Recording, "_reroute", reroute)
+        workflow.commit_allocation({V2: 5_000})
+        run = one_run(allocations, "run-1", "unit-1")
+        assert (waited, run.generation, run.decision_position) == ([True], 3, 3)
+        assert one_run(deciding, "run-2", "unit-1").generation == 4
 
 
 def require_recorded(allocations: Allocations, run: RunSpawned, generation: int) -> None:
