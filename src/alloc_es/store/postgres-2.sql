@@ -23,6 +23,11 @@ BEGIN
     ) AS stripes;
 END $$;
 
+-- What a release that knows no fence would still write through a connection that it opened
+-- before. A quotation mark inside of a JSON text is escaped, so no id can hold these bytes.
+ALTER TABLE run_events ADD CONSTRAINT run_events_verified
+CHECK (position('"decision_position":null'::bytea IN state) = 0) NOT VALID;
+
 -- Each argument is a list, its items parted by line feeds. Returns the position of the
 -- decision log at which every generation was found to be the newest of its stream; NULL,
 -- and nothing is recorded, when one is not. A statement here sees what was committed
