@@ -39,6 +39,7 @@ class Datastore(PostgresDatastore):
     def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
         # First: the library closes even what was never made whole.
         self._process = os.getpid()
+        self._closed = False
         super().__init__(
             dbname="",
             host="",
@@ -79,6 +80,7 @@ class Datastore(PostgresDatastore):
     def close(self) -> None:
         """Close the pool, unless a fork has handed it to this process with its sockets."""
         if os.getpid() == self._process:
+            self._closed = True
             super().close()
 
     def after_connect_func(self) -> Callable[[Connection[Any]], None]:
@@ -122,6 +124,8 @@ class Datastore(PostgresDatastore):
             problem = f"{self.where} gave no connection: it is down, or has none left"
         if sent and (not state or state.startswith(_CONNECTION_ENDED)):
             return AnswerLost(problem)
+        if self._closed and not sent:
+            return StoreUnavailable(f"{self.where} was closed", retryable=False)
         permanent = state.startswith(_HOPELESS) or _is_refused_login(cause)
         return StoreUnavailable(problem, retryable=not permanent)
 
