@@ -81,8 +81,12 @@ class Spawner:
         self._reading = [Lock() for _ in range(_TURNS)]
         self._recording = Recording(decisions, runs, self._routes, patience)
         self._writer = GroupWriter(self._recording.record, patience)
-        # Also when nobody closes it, and when the interpreter ends.
-        self.close = weakref.finalize(self, self._writer.close)
+        # When nobody closes it, and when the interpreter ends.
+        weakref.finalize(self, self._writer.close)
+
+    def close(self) -> None:
+        """Record what waits; later runs are refused. Whoever closes it again waits as long."""
+        self._writer.close()
 
     def peek(self, key: WorkflowKey, unit: Unit) -> Routing:
         """Where a unit would go now; records nothing. Raises `UnknownWorkflow`."""
