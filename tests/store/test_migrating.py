@@ -12,7 +12,7 @@ from alloc_es.store.schema import SCHEMA_VERSION
 from tests.core.test_codec import LINES
 from tests.support.children import run_together
 from tests.support.overlap import in_threads
-from tests.support.raw import DECISIONS, RUNS, Raw, raw
+from tests.support.raw import DECISIONS, REFUSED, RUNS, Raw, raw
 
 KEY = ("acme", "triage/\u00e9")
 """The workflow of the golden log."""
@@ -96,8 +96,32 @@ def test_the_fence_holds_in_a_database_that_was_brought_up_to_date(version_1_url
         assert mine.spawn_counts().rerouted == 1
 
 
+def test_a_run_of_the_release_before_is_refused_once_the_database_is_up_to_date(
+    version_1_url: str,
+) -> None:
+    """Red when a connection from before the migration still records runs without the fence."""
+    connect(version_1_url).close()
+    old = GOLDEN_RUNS[0]
+    unverified = old["state"].replace("run-1", "run-9").encode()
+    verified = unverified.replace(b'"decision_position":null', b'"decision_position":1')
+    before = contents(version_1_url)
+    with raw(version_1_url) as database:
+        with pytest.raises(REFUSED):
+            database.insert(RUNS, ("run/acme/run-9", 1, old["topic"], unverified))
+        assert contents(version_1_url) == before
+        database.insert(RUNS, ("run/acme/run-9", 1, old["topic"], verified))
+
+
+def test_an_id_that_reads_like_an_unverified_run_is_recorded(version_1_url: str) -> None:
+    """Red when what is refused is looked for in a way that an id can imitate."""
+    name = '"decision_position":null'
+    with connect(version_1_url) as allocations:
+        run = allocations.workflow(*KEY).spawn_run(name, unit=f"\\{name}", actor=name)
+        assert (run.run_id, run.replayed) == (name, False)
+
+
 def test_processes_that_migrate_together_do_it_once(version_1_url: str) -> None:
-    """Red when who waited for another's migration does not look again."""
+    """Red when a migration begins with the first script, or leaves its lock too early."""
     before = contents(version_1_url)
     opened = run_together(open_and_count, [(version_1_url,)] * PROCESSES)
     assert opened == [(len(GOLDEN_DECISIONS), len(GOLDEN_RUNS))] * PROCESSES
@@ -114,7 +138,7 @@ def open_and_count(barrier: Any, url: str) -> tuple[int, int]:
 def test_who_waited_for_anothers_migration_of_version_1_finds_it_done(
     version_1_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when who waited for the lock goes on from the version that it had found before.
+    """Red on PostgreSQL when who waited goes on from the version that it had found before.
 
     Both have found version 1 when they meet; then one of them has the lock.
     """
