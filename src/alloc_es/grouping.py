@@ -5,6 +5,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from enum import Enum
 from threading import Condition, Event, Thread, current_thread
 
@@ -66,7 +67,10 @@ class Batch:
             return OutcomeUnknown(allotment.key, error.problem, run_id=allotment.run_id)
         if isinstance(error, AnswerLost):
             return StoreUnavailable(error.problem, retryable=error.retryable)
-        return error
+        # Each caller raises it, and a raised error gathers the tracebacks of all who do.
+        own = copy(error)
+        own.__cause__ = error.__cause__
+        return own
 
 
 Record = Callable[[Sequence[Allotment]], None]
