@@ -38,7 +38,7 @@ class Stage(Enum):
 class Batch:
     """Runs that one caller waits for; never split between groups."""
 
-    __slots__ = ("allotments", "error", "late", "stage", "timeout", "waiter")
+    __slots__ = ("allotments", "error", "late", "stage", "timeout", "timer", "waiter")
 
     def __init__(self, allotments: Sequence[Allotment], waiter: Waiter, timeout: float) -> None:
         self.allotments = allotments
@@ -48,6 +48,7 @@ class Batch:
         self.late = False
         """Whether its deadline has passed, so that the attempt under way is the last."""
         self.error: Exception | None = None
+        self.timer: asyncio.TimerHandle
 
     @property
     def grace(self) -> float:
@@ -126,21 +127,22 @@ class GroupWriter:
 
     async def await_(self, batch: Batch, future: asyncio.Future[None]) -> None:
         """Wait in an event loop until a batch is settled, or given up."""
-        loop = future.get_loop()
-        late = loop.call_later(batch.timeout, self._leave, batch, future)
-        too_late = loop.call_later(batch.timeout + batch.grace, self._leave_taken, batch, future)
+        batch.timer = future.get_loop().call_later(batch.timeout, self._leave, batch, future)
         try:
             await future
         except asyncio.CancelledError:
             self.withdraw(batch)
             raise
         finally:
-            late.cancel()
-            too_late.cancel()
+            batch.timer.cancel()
 
     def _leave(self, batch: Batch, future: asyncio.Future[None]) -> None:
         if self.withdraw(batch):
             _release((future,))
+        else:
+            batch.timer = future.get_loop().call_later(
+                batch.grace, self._leave_taken, batch, future
+            )
 
     def _leave_taken(self, batch: Batch, future: asyncio.Future[None]) -> None:
         self.give_up(batch)
