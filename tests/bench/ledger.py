@@ -63,7 +63,7 @@ class AllocEs(Rival):
         return self._allocations.workflow(TENANT, key).allocation().generation
 
     def insert_run(self, key: str, run_id: str) -> None:
-        """`spawn_run`, which reads the newest allocation and records the run."""
+        """`spawn_run`, which routes in memory, verifies and records the run."""
         self._allocations.workflow(TENANT, key).spawn_run(run_id)
 
     def close(self) -> None:
