@@ -56,6 +56,28 @@ class Terminal:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def started(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """A command as a process that is under way, with pipes to talk to it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "alloc_es.cli", *arguments],
+            env=self._environment(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def shell(self, script: str) -> Done:
+        """Run a line of a shell in which `alloc-es` is the command."""
+        done = subprocess.run(
+            ["bash", "-c", f'alloc-es() {{ "{sys.executable}" -m alloc_es.cli "$@"; }}; {script}'],
+            env=self._environment({"PYTHONUNBUFFERED": ""}),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
     @contextmanager
     def _as_command(
         self, arguments: tuple[str, ...], environment: dict[str, str]

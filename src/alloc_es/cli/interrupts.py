@@ -14,8 +14,9 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._kept = False
         self._idle = False
+        self.heard = False
+        """Whether it came."""
         self.insisting = False
         """Whether it came twice."""
 
@@ -43,11 +44,11 @@ class Interrupts:
 
     def check(self) -> None:
         """Raise the `KeyboardInterrupt` that was kept, if there is one."""
-        if self._kept:
+        if self.heard:
             raise KeyboardInterrupt
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
-        self.insisting = self._kept
-        self._kept = True
+        self.insisting = self.heard
+        self.heard = True
         if self._idle or self.insisting:
             raise KeyboardInterrupt

@@ -59,12 +59,11 @@ class Stream:
 
     def _follow(self) -> None:
         for chunk in self._chunks():
-            self._interrupts.check()
             answered = self._answer()
-            if chunk and not self._account.is_lost(answered):
-                work = self._worker.submit(self._ask, chunk)
-                self._under_way = chunk, work
+            if chunk and not self._interrupts.heard and not self._account.is_lost(answered):
+                self._under_way = chunk, self._worker.submit(self._ask, chunk)
             self._account.tell(answered)
+            self._interrupts.check()
         self._account.tell(self._answer())
 
     def _finish(self) -> None:

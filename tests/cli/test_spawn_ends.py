@@ -1,0 +1,309 @@
+"""How `spawn --from` ends early: interrupted, without its store, its input or its reader."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alloc_es import Allocations, StoreUnavailable
+from alloc_es.cli.interrupts import Interrupts
+from alloc_es.errors import AnswerLost
+from alloc_es.store.log import EventLog
+from tests.cli.terminal import Done, Terminal
+from tests.cli.test_spawn_from import csv_of, run_ids, spawned, started, stored, told, written
+
+UP_TO_1000 = "the rows up to line 1001 are settled"
+
+
+@pytest.fixture
+def terminal(durable_url: str) -> Terminal:
+    return started(durable_url)
+
+
+@pytest.fixture
+def sqlite(sqlite_url: str) -> Terminal:
+    return started(sqlite_url)
+
+
+def in_call(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
+    """Have something happen while the store has the answer to a chunk, but has not given it."""
+    calls = 0
+    original = Allocations.spawn_runs
+
+    def spawn_runs(self: Allocations, requests: Sequence[Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        answers = original(self, requests)
+        if calls == number:
+            act()
+        return answers
+
+    monkeypatch.setattr(Allocations, "spawn_runs", spawn_runs)
+
+
+def hearing(monkeypatch: pytest.MonkeyPatch, times: int = 1) -> Callable[[], None]:
+    """What sends Ctrl-C one after the other, and returns when all were heard."""
+    heard = threading.Semaphore(0)
+    original = Interrupts._hear
+
+    def hear(self: Interrupts, *arguments: Any) -> None:
+        heard.release()
+        original(self, *arguments)
+
+    def interrupt() -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        for _ in range(times):
+            signal.pthread_kill(main, signal.SIGINT)
+            assert heard.acquire(timeout=30)
+
+    monkeypatch.setattr(Interrupts, "_hear", hear)
+    return interrupt
+
+
+def goes_on(terminal: Terminal, path: str, done: Done, count: int) -> None:
+    """The command that ended early is run again, and settles what is left."""
+    again = spawned(terminal, path)
+    assert [run["run_id"] for run in told(again)] == run_ids(count)
+    assert [{**run, "replayed": True} for run in told(done)] == told(again)[: len(told(done))]
+    assert sorted(run.run_id for run in stored(terminal)) == sorted(run_ids(count))
+
+
+def test_ctrl_c_lets_the_chunk_under_way_be_told(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when what was recorded is not told, or the command goes on as if nothing was."""
+    path = csv_of(tmp_path / "runs.csv", 3_500)
+    with monkeypatch.context() as patch:
+        in_call(patch, 2, hearing(patch))
+        done = terminal.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, len(told(done))) == (130, 2_000)
+    summary, said = done.stderr.splitlines()
+    assert summary.startswith("alloc-es: 2,000 recorded, ")
+    assert said == (
+        "alloc-es: interrupted: the rows up to line 2001 are settled, the next ones are not; "
+        "run the command again to settle them"
+    )
+    assert len(stored(terminal)) == 2_000
+    goes_on(terminal, path, done, 3_500)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_it(
+    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when somebody who insists has to wait for a store that hangs."""
+    path = csv_of(tmp_path / "runs.csv", 3_500)
+    with monkeypatch.context() as patch:
+        in_call(patch, 2, hearing(patch, times=2))
+        done = sqlite.run("spawn", "acme", "triage", "--from", path, "--json")
+    assert (done.returncode, len(told(done))) == (130, 1_000)
+    error = json.loads(done.stderr.splitlines()[-1])["error"]
+    assert (error["type"], error["settled"], error["exit_code"]) == ("Stopped", 1_001, 130)
+    assert f"{UP_TO_1000}, nothing is known of the next ones" in error["message"]
+    goes_on(sqlite, path, done, 3_500)
+
+
+def test_ctrl_c_ends_a_wait_for_input_at_once(sqlite: Terminal) -> None:
+    """Red when Ctrl-C is kept although nothing is under way."""
+    with sqlite.started("spawn", "acme", "triage", "--from", "-") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("run_id\nrun-1\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["line"] == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr
+        said = process.stderr.read()
+    assert "alloc-es: 1 recorded" in said
+    assert "interrupted: the rows up to line 2 are settled, the next ones are not" in said
+
+
+def test_ctrl_c_does_what_it_did_when_the_command_has_ended(
+    sqlite: Terminal, tmp_path: Path
+) -> None:
+    """Red when the handler stays behind."""
+    before = signal.getsignal(signal.SIGINT)
+    spawned(sqlite, csv_of(tmp_path / "runs.csv", 1))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *, after: int) -> None:
+    """Have the store record some groups and then no more."""
+    groups = 0
+    original = EventLog.record
+
+    def record(self: Any, *arguments: Any) -> Any:
+        nonlocal groups
+        groups += 1
+        if groups > after:
+            raise error
+        return original(self, *arguments)
+
+    monkeypatch.setattr(EventLog, "record", record)
+
+
+def test_a_store_that_is_lost_ends_the_command_and_says_from_where_on(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the rest is tried row by row, or it is not said what is known."""
+    path = csv_of(tmp_path / "runs.csv", 3_500)
+    with monkeypatch.context() as patch:
+        failing(patch, StoreUnavailable("the disk is gone", retryable=False), after=1)
+        done = terminal.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, len(told(done))) == (4, 1_000)
+    summary, said = done.stderr.splitlines()
+    assert summary.startswith("alloc-es: 1,000 recorded, 0 known before, 0 failed")
+    assert said == (
+        "alloc-es: the disk is gone; from line 1002 on nothing is known, "
+        "run the command again to settle it"
+    )
+    goes_on(terminal, path, done, 3_500)
+
+
+def test_rows_of_unknown_outcome_are_told_as_such(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an answer that was lost is told as a store that is unavailable."""
+    path = csv_of(tmp_path / "runs.csv", 1_002)
+    with monkeypatch.context() as patch:
+        failing(patch, AnswerLost("the server hung up", retryable=False), after=1)
+        done = terminal.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, len(told(done))) == (5, 1_000)
+    first, second, summary, said = done.stderr.splitlines()
+    assert first.startswith("alloc-es: line 1002: run id run-1001 on acme/triage may or may not")
+    assert second.startswith("alloc-es: line 1003: run id run-1002 on acme/triage may or may not")
+    assert "0 failed, 2 of unknown outcome, 0 re-routed" in summary
+    assert "the server hung up; from line 1002 on nothing is known" in said
+    goes_on(terminal, path, done, 1_002)
+
+
+def test_an_input_that_breaks_off_ends_the_command_behind_what_was_read(
+    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the chunk under way is not told."""
+    path = csv_of(tmp_path / "runs.csv", 1_500)
+    read, reads = os.read, 0
+
+    def fail(descriptor: int, size: int) -> bytes:
+        nonlocal reads
+        reads += size > 100_000
+        if reads > 1 and size > 100_000:
+            raise OSError(5, "Input/output error")
+        return read(descriptor, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("alloc_es.cli.lines.os.read", fail)
+        done = sqlite.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, len(told(done))) == (74, 1_000)
+    assert f"the input can't be read: Input/output error: {UP_TO_1000}" in done.stderr
+
+
+def test_a_reader_that_leaves_ends_the_command_in_silence(sqlite: Terminal, tmp_path: Path) -> None:
+    """Red when a closed pipe is a traceback, or the rest of the file is spawned for nobody."""
+    path = csv_of(tmp_path / "runs.csv", 5_000)
+    done = sqlite.shell(
+        f"alloc-es spawn acme triage --from {path} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    )
+    first, code = done.stdout.splitlines()
+    assert (json.loads(first)["run_id"], code, done.stderr) == ("run-1", "141", "")
+    assert 1_000 <= len(stored(sqlite)) < 5_000
+
+
+def test_a_full_disk_behind_stdout_is_said(sqlite: Terminal, tmp_path: Path) -> None:
+    """Red when what could not be told is passed over."""
+    path = csv_of(tmp_path / "runs.csv", 10)
+    done = sqlite.shell(f"alloc-es spawn acme triage --from {path} > /dev/full")
+    assert (done.returncode, done.stderr) == (
+        74,
+        "alloc-es: the output could not be written: No space left on device\n",
+    )
+
+
+def test_streams_that_are_closed_swallow(sqlite: Terminal, tmp_path: Path) -> None:
+    path = csv_of(tmp_path / "runs.csv", 10)
+    done = sqlite.shell(f"alloc-es spawn acme triage --from {path} >&- 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(stored(sqlite)) == 10
+
+
+def on_a_screen(terminal: Terminal, path: str, out: Path | None) -> str:
+    """What a terminal behind stderr, and behind stdout if there is no file for it, is sent."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "alloc_es.cli", "spawn", "acme", "triage", "--from", path]
+    environment = {**os.environ, "ALLOC_ES_STORE": terminal.store, "TERM": "xterm-256color"}
+    with (out or Path(os.devnull)).open("w") as file:
+        with subprocess.Popen(
+            command, env=environment, stdout=file if out else theirs, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            seen = b""
+            try:
+                while part := os.read(ours, 65_536):
+                    seen += part
+            except OSError:
+                # Linux says so when the last process has closed its end.
+                pass
+        os.close(ours)
+    assert process.returncode == 0
+    return seen.decode()
+
+
+def test_progress_is_for_a_terminal_that_does_not_get_the_runs(
+    sqlite: Terminal, tmp_path: Path
+) -> None:
+    """Red when a bar is drawn between the runs, in a pipe, or not at all."""
+    path = csv_of(tmp_path / "runs.csv", 1_500)
+    seen = on_a_screen(sqlite, path, tmp_path / "out")
+    assert "1,500 runs" in seen
+    assert "\x1b[2K" in seen
+    assert len((tmp_path / "out").read_text().splitlines()) == 1_500
+    both = on_a_screen(sqlite, path, None)
+    assert "\x1b" not in both
+    assert both.count("\n") == 1_501
+    assert "\x1b" not in spawned(sqlite, path).stderr
+
+
+def test_what_is_told_can_not_move_the_cursor_and_is_json_everywhere(
+    sqlite: Terminal, tmp_path: Path
+) -> None:
+    """Red when a name is printed as it is, or can't be encoded."""
+    family = "👨\u200d👩\u200d👧"
+    path = written(tmp_path / "runs", f'run_id\n{family}\nr\u202e\n"r\x7f"\né\n')
+    done = spawned(sqlite, path, code=2)
+    assert [run["run_id"] for run in told(done)] == [family, "é"]
+    assert all(c.isprintable() or c == "\n" for c in done.stdout + done.stderr)
+    only_ascii = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = sqlite.process("spawn", "acme", "triage", "--from", path, **only_ascii)
+    assert [run["run_id"] for run in told(done)] == [family, "é"]
+    assert done.stdout.isascii()
+
+
+MEASURED = """
+import resource, sys
+from alloc_es.cli import run
+code = run(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def test_memory_does_not_grow_with_the_rows(sqlite: Terminal, tmp_path: Path) -> None:
+    """Red when rows, or what became of them, are gathered to the end."""
+
+    def peak(count: int) -> int:
+        path = csv_of(tmp_path / "runs.csv", count)
+        command = ["spawn", "acme", "triage", "--from", path, "--store", sqlite.store]
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, *command], capture_output=True, text=True, check=True
+        )
+        return int(done.stderr.splitlines()[-1])
+
+    assert peak(30_000) < peak(3_000) * 1.1
