@@ -108,6 +108,7 @@ class Allotment:
         "_answer",
         "_bucket",
         "_position",
+        "_sent",
         "_slot",
         "actor",
         "in_doubt",
@@ -138,6 +139,7 @@ class Allotment:
         """Whether it is known what became of it."""
         self._position: int | None = None
         self._answer: RunSpawned | AllocationError | None = None
+        self._sent: tuple[RunSpawned, ...] = ()
 
     def allot(self, route: Route) -> None:
         """Choose the version, and write the event that says so."""
@@ -156,12 +158,19 @@ class Allotment:
         self._position = position
         self.settled = True
 
+    def doubt(self) -> None:
+        """It may have been recorded as it is allotted now: the answer was lost."""
+        self.in_doubt = True
+        sent = self._event(None)
+        if sent not in self._sent:
+            self._sent = (*self._sent, sent)
+
     def find(self, held: RunSpawned) -> None:
         """Its place holds a run: an earlier one, or itself if its answer was lost."""
         self.settled = True
         if held.key != self.key:
             self._answer = RunIdTaken(held, self.key)
-        elif self.in_doubt and held == self._event(held.decision_position):
+        elif self._sent and held.model_copy(update={"decision_position": None}) in self._sent:
             self._answer = held
         else:
             self._answer = held.model_copy(update={"replayed": True})

@@ -8,10 +8,10 @@ from eventsourcing.persistence import IntegrityError
 
 from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience
-from alloc_es.errors import AllocationError, StoreUnavailable, UnknownWorkflow
+from alloc_es.errors import AllocationError, AnswerLost, StoreUnavailable, UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import EventLog, Found, Recorded, RunGroup
+from alloc_es.store.log import E, EventLog, Found, Recorded, RunGroup
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Recording:
         routes = {key: route for key in asked if (route := self._routes.get(key))}
         if missing := asked - routes.keys():
             now = self._patience.monotonic()
-            found = self._decisions.newest_of([key.stream for key in missing])
+            found = _read(self._decisions, [key.stream for key in missing])
             for key in missing:
                 newest = found.get(key.stream)
                 if isinstance(newest, Recorded):
@@ -80,6 +80,10 @@ class Recording:
         except IntegrityError as error:
             self._find(group, error)
             return
+        except AnswerLost:
+            for allotment in group:
+                allotment.doubt()
+            raise
         unsettled = [a for a in group if not a.settled]
         for allotment in unsettled:
             allotment.record(position)
@@ -109,7 +113,7 @@ class Recording:
 
     def _find(self, group: Sequence[Allotment], error: IntegrityError) -> None:
         """Settle those of a refused group that are known; the others are tried again."""
-        found = self._runs.newest_of([a.stream for a in group])
+        found = _read(self._runs, [a.stream for a in group])
         if not found:
             problem = f"{len(group)} runs could not be recorded: {error}"
             raise StoreUnavailable(problem, retryable=False) from error
@@ -120,6 +124,14 @@ class Recording:
                 self.counts.known += 1
             elif held is not None:
                 allotment.fail(held)
+
+
+def _read(log: EventLog[E], streams: Sequence[str]) -> Found[E]:
+    """What lies in some streams; a read that was lost leaves nothing in doubt."""
+    try:
+        return log.newest_of(streams)
+    except AnswerLost as error:
+        raise StoreUnavailable(error.problem, retryable=error.retryable) from error
 
 
 def _refuse(allotments: Iterable[Allotment], found: Found[DecisionEvent]) -> None:
