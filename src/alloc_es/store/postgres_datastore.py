@@ -19,6 +19,9 @@ from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 
 _POOL_SIZE = 1
 _POOL_GROWTH = 9
+# Seconds that one try waits for a connection: less than the caller of a run waits for a group
+# that is under way, so that it is told what certainly was not recorded.
+_POOL_WAIT = 0.5
 # What a report of the server's own timeout may need to arrive.
 _GRACE = 1.0
 
@@ -46,7 +49,7 @@ class Datastore(PostgresDatastore):
             port="",
             user="",
             password="",
-            connect_timeout=min(CONNECT_TIMEOUT, timeout),
+            connect_timeout=min(_POOL_WAIT, timeout),
             pool_size=_POOL_SIZE,
             max_overflow=_POOL_GROWTH,
             schema=schema,
