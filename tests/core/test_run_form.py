@@ -1,11 +1,14 @@
 """The JSON of a run that is written from a form is what the codec writes, byte for byte."""
 
+import pickle
 from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from alloc_es import codec
 from alloc_es.codec import POSITION, RunForm
@@ -81,6 +84,37 @@ def test_a_filled_form_is_what_the_codec_writes(run: RunSpawned) -> None:
     """Red when a form escapes, orders, or writes a time in another way than `encode` does."""
     written = filled(run).replace(POSITION, str(run.decision_position)).encode()
     assert ("RunSpawned", written) == codec.encode(run)
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(each, id=each["stream"]) for each in LINES if "run/" in each["stream"]]
+)
+def test_a_filled_form_is_the_golden_event(line: dict[str, Any]) -> None:
+    """Red when a form and `encode` change together: what is stored is held for ever."""
+    assert filled(decoded(line)).replace(POSITION, "null") == line["state"]
+
+
+@given(RUNS, RUNS)
+def test_a_stamped_run_is_the_copy_that_pydantic_would_make(
+    run: RunSpawned, own: RunSpawned
+) -> None:
+    """Red when a stamped run lacks something that a model has, or shares what it should not."""
+    own_fields = {
+        name: getattr(own, name)
+        for name in ("run_id", "unit", "bucket", "actor", "recorded_at", "decision_position")
+    }
+    before = run.model_dump()
+    stamped, copied = run.stamped(own_fields), run.model_copy(update=own_fields)
+    assert (stamped, repr(stamped), stamped.model_dump_json()) == (
+        copied,
+        repr(copied),
+        copied.model_dump_json(),
+    )
+    assert pickle.loads(pickle.dumps(stamped)) == stamped.model_copy(deep=True) == copied
+    assert stamped.model_copy(update={"replayed": True}).replayed
+    assert run.model_dump() == before
+    with pytest.raises(ValidationError):
+        stamped.unit = "another"  # type: ignore[assignment]
 
 
 def test_a_form_writes_every_id_that_may_name_something() -> None:
