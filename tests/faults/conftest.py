@@ -6,6 +6,7 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations
+from tests.faults.admin import VICTIM, Admin
 from tests.support.postgres import ExistingServer, PostgresServer
 from tests.support.proxy import Proxy
 
@@ -45,4 +46,26 @@ def client(proxied_url: str) -> Iterator[Allocations]:
 def impatient(proxied_url: str) -> Iterator[Allocations]:
     """A client behind the proxy that soon gives up."""
     with alloc_es.connect(proxied_url, actor="client", timeout=SHORT) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(postgres_server: PostgresServer | ExistingServer, postgres_url: str) -> Iterator[Admin]:
+    made = Admin(postgres_server.url, postgres_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def victim(postgres_url: str) -> Iterator[Allocations]:
+    url = f"{postgres_url}&application_name={VICTIM}"
+    with alloc_es.connect(url, actor="victim", timeout=60) as made:
+        yield made
+
+
+@pytest.fixture
+def impatient_victim(postgres_url: str, witness: Allocations) -> Iterator[Allocations]:
+    assert witness.position() == 0
+    url = f"{postgres_url}&application_name={VICTIM}"
+    with alloc_es.connect(url, actor="victim", timeout=SHORT) as made:
         yield made

@@ -1,98 +1,18 @@
 """The server ends connections, restarts, or makes callers wait for a lock."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
 
-import psycopg
 import pytest
 
 import alloc_es
 from alloc_es import Allocations, Committed, OutcomeUnknown, StoreUnavailable, Workflow
+from tests.faults.admin import VICTIM, Admin
 from tests.faults.commands import KEY, commit, given, history, register, reject
 from tests.faults.conftest import SHORT
-from tests.support.postgres import ExistingServer, PostgresServer
+from tests.support.postgres import PostgresServer
 from tests.support.proxy import Proxy
-
-VICTIM = "alloc-es-victim"
-
-
-class Admin:
-    """A raw connection that looks at the victim's backends, ends them, and holds the lock."""
-
-    def __init__(self, url: str, store_url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
-        self._schema = store_url.rpartition("schema=")[2]
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def terminate(self) -> int:
-        """End all of the victim's backends and return how many there were."""
-        return len(
-            self._all(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                " WHERE application_name = %s",
-                VICTIM,
-            )
-        )
-
-    @contextmanager
-    def holding(self, table: str) -> Iterator[None]:
-        """Hold the lock that orders the commits of a log."""
-        with self._connection.transaction():
-            self._all(
-                "SELECT pg_advisory_xact_lock(1634496355, %s::regclass::oid::integer)",
-                f"{self._schema}.{table}",
-            )
-            yield
-
-    def await_waiting(self, count: int = 1) -> None:
-        """Return once so many of the victim's statements wait for a lock."""
-        self._until(lambda: len(self.waiting()) == count)
-
-    def await_quiet(self) -> None:
-        """Return once none of the victim's statements is at work."""
-        self._until(lambda: not self._all(f"{_ACTIVITY} AND state <> 'idle'", VICTIM))
-
-    def waiting(self) -> list[Any]:
-        """The backends of the victim that wait for a lock."""
-        return self._all(f"{_ACTIVITY} AND wait_event_type = 'Lock'", VICTIM)
-
-    def _until(self, holds: Callable[[], bool]) -> None:
-        # The test's own time limit ends this if it never holds.
-        while not holds():
-            self._all("SELECT pg_stat_clear_snapshot()")
-
-    def _all(self, statement: str, *parameters: str) -> list[Any]:
-        return self._connection.execute(statement.encode(), parameters).fetchall()
-
-
-_ACTIVITY = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
-
-
-@pytest.fixture
-def admin(postgres_server: PostgresServer | ExistingServer, postgres_url: str) -> Iterator[Admin]:
-    made = Admin(postgres_server.url, postgres_url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def victim(postgres_url: str) -> Iterator[Allocations]:
-    url = f"{postgres_url}&application_name={VICTIM}"
-    with alloc_es.connect(url, actor="victim", timeout=60) as made:
-        yield made
-
-
-@pytest.fixture
-def impatient_victim(postgres_url: str, witness: Allocations) -> Iterator[Allocations]:
-    assert witness.position() == 0
-    url = f"{postgres_url}&application_name={VICTIM}"
-    with alloc_es.connect(url, actor="victim", timeout=SHORT) as made:
-        yield made
 
 
 def test_a_client_whose_backends_were_ended_between_commands_goes_on(

@@ -1,0 +1,63 @@
+"""A raw connection that looks at a client's backends, ends them, and holds locks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+VICTIM = "alloc-es-victim"
+
+
+class Admin:
+    """A raw connection that looks at the victim's backends, ends them, and holds the lock."""
+
+    def __init__(self, url: str, store_url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._schema = store_url.rpartition("schema=")[2]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def terminate(self) -> int:
+        """End all of the victim's backends and return how many there were."""
+        return len(
+            self._all(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                " WHERE application_name = %s",
+                VICTIM,
+            )
+        )
+
+    @contextmanager
+    def holding(self, table: str) -> Iterator[None]:
+        """Hold the lock that orders the commits of a log."""
+        with self._connection.transaction():
+            self._all(
+                "SELECT pg_advisory_xact_lock(1634496355, %s::regclass::oid::integer)",
+                f"{self._schema}.{table}",
+            )
+            yield
+
+    def await_waiting(self, count: int = 1) -> None:
+        """Return once so many of the victim's statements wait for a lock."""
+        self._until(lambda: len(self.waiting()) == count)
+
+    def await_quiet(self) -> None:
+        """Return once none of the victim's statements is at work."""
+        self._until(lambda: not self._all(f"{_ACTIVITY} AND state <> 'idle'", VICTIM))
+
+    def waiting(self) -> list[Any]:
+        """The backends of the victim that wait for a lock."""
+        return self._all(f"{_ACTIVITY} AND wait_event_type = 'Lock'", VICTIM)
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        # The test's own time limit ends this if it never holds.
+        while not holds():
+            self._all("SELECT pg_stat_clear_snapshot()")
+
+    def _all(self, statement: str, *parameters: str) -> list[Any]:
+        return self._connection.execute(statement.encode(), parameters).fetchall()
+
+
+_ACTIVITY = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
