@@ -17,10 +17,14 @@ WAIT_SECONDS = 30.0
 
 
 class Clock:
-    """A monotonic clock that goes on when it is told to; it counts the looks at it."""
+    """A monotonic clock that goes on when it is told to; it counts the looks at it.
+
+    `tick` is by how much it goes on at each look.
+    """
 
     def __init__(self) -> None:
         self.now = 1_000.0
+        self.tick = 0.0
         self.looks = 0
         self._looked = Condition()
 
@@ -28,6 +32,7 @@ class Clock:
         with self._looked:
             self.looks += 1
             self._looked.notify_all()
+            self.now += self.tick
             return self.now
 
     def wait_for_looks(self, number: int) -> None:
@@ -116,18 +121,42 @@ def test_threads_that_peek_at_the_same_time_share_one_read(
         if kept:
             generation(allocations)
             clock.now += 1.001
+        clock.tick = 0.001
         reads.clear()
         # Each looks at the clock as it asks, and before that at the age of what is kept.
         all_have_asked = clock.looks + THREADS * (2 if kept else 1)
         before_each(monkeypatch, ("select_events",), lambda _: clock.wait_for_looks(all_have_asked))
-        barrier = Barrier(THREADS)
-
-        def peek() -> int:
-            barrier.wait(WAIT_SECONDS)
-            return generation(allocations)
-
-        assert in_threads(*[peek] * THREADS) == [2] * THREADS
+        assert peek_together(allocations) == [2] * THREADS
         assert reads == ["select_events"]
+
+
+def test_threads_that_waited_for_a_slow_read_do_not_read_one_after_the_other(
+    store_url: str, clock: Clock, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when only what was read within the last second will do for who has waited for it."""
+    with opened(store_url, clock) as allocations:
+        clock.tick = 0.001
+        reads.clear()
+        all_have_asked = clock.looks + THREADS
+
+        def take_long(_: str) -> None:
+            clock.wait_for_looks(all_have_asked)
+            clock.now += 5.0
+
+        before_each(monkeypatch, ("select_events",), take_long)
+        assert peek_together(allocations) == [2] * THREADS
+        # One that began before some had asked, and one that began after all had.
+        assert len(reads) <= 2
+
+
+def peek_together(allocations: Allocations) -> list[int | Exception]:
+    barrier = Barrier(THREADS)
+
+    def peek() -> int:
+        barrier.wait(WAIT_SECONDS)
+        return generation(allocations)
+
+    return in_threads(*[peek] * THREADS)
 
 
 def test_an_unknown_workflow_is_asked_for_each_time_and_found_once_it_was_started(
