@@ -1,12 +1,13 @@
 """4 processes spawn at full speed while 500 decisions are made on their workflows."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from alloc_es import SpawnCounts, connect
+from alloc_es import Allocations, SpawnCounts, connect
 from tests.fence import checking, traffic
 from tests.fence.checking import Decisions, Runs
 from tests.fence.traffic import KEYS, Report
@@ -20,8 +21,7 @@ SPAWNERS = [f"spawner-{number}" for number in range(4)]
 def prepared_url(durable_url: str) -> str:
     """The URL of a store in which every workflow of the race has its first version."""
     with connect(durable_url) as allocations:
-        for key in KEYS:
-            allocations.workflow(*key).start(traffic.CURRENT)
+        start_all(allocations)
     return durable_url
 
 
@@ -34,6 +34,31 @@ def test_every_run_is_of_the_generation_that_was_the_newest_as_it_was_recorded(
     acted, *reports = race(prepared_url)
     with connect(prepared_url, migrate=False) as allocations:
         decisions, runs = list(allocations.decisions()), list(allocations.runs())
+    require_what_was_promised(acted, reports, decisions, runs)
+
+
+@pytest.mark.memory
+def test_the_same_holds_in_memory_for_the_threads_of_a_process() -> None:
+    """Red when the store in memory does not look at the generation again as it records."""
+    board = traffic.new_board()
+    with connect("memory:") as allocations, ThreadPoolExecutor(2) as pool:
+        start_all(allocations)
+        scheduled = pool.submit(traffic.decide_all, allocations, board, DECISIONS)
+        report = pool.submit(traffic.spawn_all, allocations, board, "spawner").result()
+        decisions, runs = list(allocations.decisions()), list(allocations.runs())
+    require_what_was_promised(scheduled.result(), [report], decisions, runs)
+
+
+def start_all(allocations: Allocations) -> None:
+    """Give every workflow of the race its first version."""
+    for key in KEYS:
+        allocations.workflow(*key).start(traffic.CURRENT)
+
+
+def require_what_was_promised(
+    acted: int, reports: Sequence[Report], decisions: Decisions, runs: Runs
+) -> None:
+    """Every decision was made and every run is right, by the logs alone; and it was a race."""
     assert acted == DECISIONS
     assert len(decisions) == len(KEYS) + DECISIONS
     require_a_race(reports, runs)

@@ -24,8 +24,8 @@ KEYS = (("acme", "triage"), ("acme", "draft"), ("beta", "triage"), ("beta", "a/b
 CURRENT = "v1"
 
 _THREADS = 2
-_TASKS = 4
-_LIST = 12
+_TASKS = 3
+_LIST = 6
 _PATIENCE_SECONDS = 60.0
 
 
@@ -92,18 +92,21 @@ def play(barrier: Any, part: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def schedule(barrier: Any, url: str, board: Board, decisions: int) -> int:
+    """`decide_all` on a connection of its own, together with the others."""
+    with connect(url, actor="scheduler", timeout=_PATIENCE_SECONDS, migrate=False) as allocations:
+        barrier.wait()
+        return decide_all(allocations, board, decisions)
+
+
+def decide_all(allocations: Allocations, board: Board, decisions: int) -> int:
     """Decide so many times, a workflow after the other; how many of them did something."""
     acted = 0
+    workflows = [allocations.workflow(*key) for key in KEYS]
     try:
-        with connect(
-            url, actor="scheduler", timeout=_PATIENCE_SECONDS, migrate=False
-        ) as allocations:
-            workflows = [allocations.workflow(*key) for key in KEYS]
-            barrier.wait()
-            for number in range(decisions):
-                turn, index = divmod(number, len(KEYS))
-                acted += decide(workflows[index], turn).event is not None
-                board.decided()
+        for number in range(decisions):
+            turn, index = divmod(number, len(KEYS))
+            acted += decide(workflows[index], turn).event is not None
+            board.decided()
     finally:
         board.done.set()
     return acted
@@ -136,15 +139,20 @@ def decide(workflow: Workflow, turn: int) -> Committed:
 
 
 def spawn(barrier: Any, url: str, board: Board, name: str) -> Report:
-    """Spawn in every way there is, on one connection, until the scheduler is done."""
+    """`spawn_all` on a connection of its own, together with the others."""
     with connect(url, actor=name, timeout=_PATIENCE_SECONDS, migrate=False) as allocations:
-        crowd = Crowd(allocations, board, name)
-        ways: list[Callable[[], list[Told]]] = [crowd.in_tasks, crowd.in_lists]
-        ways += [partial(crowd.one_by_one, f"thread-{number}") for number in range(_THREADS)]
         barrier.wait()
-        with ThreadPoolExecutor(len(ways)) as pool:
-            told = [each for found in pool.map(lambda way: way(), ways) for each in found]
-        return Report(told, allocations.spawn_counts())
+        return spawn_all(allocations, board, name)
+
+
+def spawn_all(allocations: Allocations, board: Board, name: str) -> Report:
+    """Spawn in every way there is until the scheduler is done."""
+    crowd = Crowd(allocations, board, name)
+    ways: list[Callable[[], list[Told]]] = [crowd.in_tasks, crowd.in_lists]
+    ways += [partial(crowd.one_by_one, f"thread-{number}") for number in range(_THREADS)]
+    with ThreadPoolExecutor(len(ways)) as pool:
+        told = [each for found in pool.map(lambda way: way(), ways) for each in found]
+    return Report(told, allocations.spawn_counts())
 
 
 class Crowd:
