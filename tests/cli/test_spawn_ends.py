@@ -95,6 +95,30 @@ def test_ctrl_c_lets_the_chunk_under_way_be_told(
     goes_on(terminal, path, done, 3_500)
 
 
+def test_ctrl_c_is_not_kept_until_more_rows_come(
+    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when it waits for a read to end, or forgets the chunk that is under way."""
+    path = csv_of(tmp_path / "runs.csv", 1_500)
+    read, reads = os.read, 0
+
+    def interrupted(descriptor: int, size: int) -> bytes:
+        nonlocal reads
+        if size < 100_000:
+            return read(descriptor, size)
+        reads += 1
+        if reads == 2:
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("a read that Ctrl-C did not end would go on for ever")
+        return read(descriptor, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("alloc_es.cli.lines.os.read", interrupted)
+        done = sqlite.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, len(told(done)), reads) == (130, 1_000, 2)
+    goes_on(sqlite, path, done, 1_500)
+
+
 def test_a_second_ctrl_c_does_not_wait_for_it(
     sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +135,7 @@ def test_a_second_ctrl_c_does_not_wait_for_it(
 
 
 def test_ctrl_c_ends_a_wait_for_input_at_once(sqlite: Terminal) -> None:
-    """Red when Ctrl-C is kept although nothing is under way."""
+    """Red when Ctrl-C at rest is a traceback, or does not say what is settled."""
     with sqlite.started("spawn", "acme", "triage", "--from", "-") as process:
         assert process.stdin
         assert process.stdout
@@ -166,6 +190,23 @@ def test_a_store_that_is_lost_ends_the_command_and_says_from_where_on(
         "run the command again to settle it"
     )
     goes_on(terminal, path, done, 3_500)
+
+
+def test_nothing_more_is_sent_to_a_store_that_is_lost(
+    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a chunk is sent before it was looked at what became of the one before."""
+    path = csv_of(tmp_path / "runs.csv", 3_500)
+    calls: list[Sequence[Any]] = []
+
+    def spawn_runs(_: Allocations, requests: Sequence[Any]) -> Any:
+        calls.append(requests)
+        return [StoreUnavailable("the disk is gone", retryable=False)] * len(requests)
+
+    monkeypatch.setattr(Allocations, "spawn_runs", spawn_runs)
+    done = sqlite.run("spawn", "acme", "triage", "--from", path)
+    assert (done.returncode, done.stdout, len(calls)) == (4, "", 1)
+    assert "from line 2 on nothing is known" in done.stderr
 
 
 def test_rows_of_unknown_outcome_are_told_as_such(
@@ -287,10 +328,11 @@ def test_what_is_told_can_not_move_the_cursor_and_is_json_everywhere(
 
 
 MEASURED = """
-import resource, sys
+import sys, tracemalloc
 from alloc_es.cli import run
+tracemalloc.start()
 code = run(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+print(tracemalloc.get_traced_memory()[1], file=sys.stderr)
 sys.exit(code)
 """
 
@@ -299,11 +341,13 @@ def test_memory_does_not_grow_with_the_rows(sqlite: Terminal, tmp_path: Path) ->
     """Red when rows, or what became of them, are gathered to the end."""
 
     def peak(count: int) -> int:
-        path = csv_of(tmp_path / "runs.csv", count)
+        rows = "".join(f"run-{number}-of-{count}\n" for number in range(count))
+        path = written(tmp_path / "runs.csv", f"run_id\n{rows}")
         command = ["spawn", "acme", "triage", "--from", path, "--store", sqlite.store]
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, *command], capture_output=True, text=True, check=True
         )
         return int(done.stderr.splitlines()[-1])
 
-    assert peak(30_000) < peak(3_000) * 1.1
+    few = peak(4_000)
+    assert peak(12_000) < few * 1.2
