@@ -89,8 +89,8 @@ class Crowd:
         return asyncio.run(workflow.aspawn_run(run_id, timeout=self._timeout))
 
     def await_all_told(self) -> None:
-        """Return once every caller has its answer."""
-        wait(self._calls)
+        """Return once every caller has its answer; fails where that takes suspiciously long."""
+        assert not wait(self._calls, timeout=20).not_done
 
     @property
     def anybody_told(self) -> bool:

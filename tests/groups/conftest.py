@@ -14,7 +14,7 @@ KEYS = (("acme", "triage"), ("acme", "billing"), ("beta", "triage"))
 @pytest.fixture
 def allocations(store_url: str) -> Iterator[Allocations]:
     """A connection to each kind of store, with three workflows that run v1."""
-    with connect(store_url, actor="ada", timeout=60) as opened:
+    with connect(store_url, actor="ada", timeout=30) as opened:
         start_all(opened)
         yield opened
 
@@ -22,7 +22,7 @@ def allocations(store_url: str) -> Iterator[Allocations]:
 @pytest.fixture
 def durable(durable_url: str) -> Iterator[Allocations]:
     """The same, for stores that another connection can reach."""
-    with connect(durable_url, actor="ada", timeout=60) as opened:
+    with connect(durable_url, actor="ada", timeout=30) as opened:
         start_all(opened)
         yield opened
 

@@ -22,6 +22,9 @@ from tests.groups.gate import Gate, blocked
 
 SOON = 0.2
 
+WITHIN = 20.0
+"""Seconds after which a call that should have ended long ago is seen to hang."""
+
 Spawn = Callable[[Workflow, str, float], RunSpawned]
 
 
@@ -51,7 +54,7 @@ def test_a_run_whose_turn_did_not_come_in_time_was_not_recorded_and_is_told_so(
         patient = pool.submit(workflow.spawn_run, "patient")
         gate.await_groups(1)
         with pytest.raises(StoreUnavailable) as caught:
-            pool.submit(spawn, workflow, "hasty", SOON).result()
+            pool.submit(spawn, workflow, "hasty", SOON).result(WITHIN)
         assert type(caught.value) is StoreUnavailable
         assert caught.value.retryable
         assert not patient.done()
@@ -74,7 +77,7 @@ def test_a_run_that_is_under_way_at_its_deadline_is_unknown_and_settled_by_askin
     workflow.peek("unit")
     with blocked(store_url, allocations):
         with pytest.raises(OutcomeUnknown) as caught:
-            pool.submit(spawn, workflow, "hasty", SOON).result()
+            pool.submit(spawn, workflow, "hasty", SOON).result(WITHIN)
         assert gate.sizes == [1]
         assert (caught.value.key, caught.value.run_id) == (workflow.key, "hasty")
         assert caught.value.command_id is None
@@ -105,7 +108,7 @@ def test_the_deadline_of_one_caller_ends_no_neighbours_wait(
         gate.let_one_pass()
         gate.await_groups(2)
         with pytest.raises(OutcomeUnknown):
-            hasty.result()
+            hasty.result(WITHIN)
         assert not any(call.done() for call in (patient, tasks, many))
 
     assert gate.sizes == [1, 12]

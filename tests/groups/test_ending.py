@@ -49,7 +49,7 @@ def test_a_program_that_ends_without_a_close_loses_no_run_that_it_was_told_of(
 ) -> None:
     """Red when the end of the program waits for the writer's thread, or drops what it has taken."""
     with running(durable_url, way) as process:
-        told, said = process.communicate(timeout=60)
+        told, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (code, "")
     assert_all_recorded(told.split(), durable)
     if way in ("threads", "tasks"):
@@ -61,7 +61,7 @@ def test_a_program_that_ends_by_an_error_shows_that_error_only(
 ) -> None:
     """Red when the end of the writer hides why the program ended."""
     with running(durable_url, "fail") as process:
-        told, said = process.communicate(timeout=60)
+        told, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert said.count("Traceback") == 1
     assert said.endswith("LookupError: the program's own mistake\n")
@@ -77,7 +77,7 @@ def test_what_a_program_was_told_before_it_was_killed_is_recorded(
         assert process.stdout is not None
         told = [process.stdout.readline() for _ in range(300)]
         process.send_signal(number)
-        rest, said = process.communicate(timeout=60)
+        rest, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (-number, "")
     # The last line may have been cut off by the signal.
     whole = ("".join(told) + rest).rpartition("\n")[0]
@@ -89,7 +89,7 @@ def test_a_child_of_a_fork_in_mid_group_is_refused_and_ends_and_the_parent_goes_
 ) -> None:
     """Red when the child's end waits for a thread, or closes a store, that is its parent's."""
     with running(durable_url, "fork") as process:
-        told, said = process.communicate(timeout=60)
+        told, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (0, "")
     lines = told.splitlines()
     (refused,) = [line for line in lines if line.startswith("refused: ")]

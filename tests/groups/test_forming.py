@@ -30,16 +30,18 @@ def test_what_arrives_while_a_group_is_under_way_makes_up_the_next(
         return workflow.spawn_run(f"run-{number}")
 
     with gate.closed():
+        first = pool.submit(workflow.spawn_run, "first")
+        gate.await_groups(1)
         calls = [pool.submit(call, number) for number in range(_CALLERS)]
-        gate.await_asked(_CALLERS)
+        gate.await_asked(1 + _CALLERS)
+    assert first.result().run_id == "first"
     runs = [each.result() for each in calls]
 
     assert [run.run_id for run in runs] == [f"run-{number}" for number in range(_CALLERS)]
     assert {run.replayed for run in runs} == {False}
-    assert len(gate.sizes) == 2
-    assert sum(gate.sizes) == _CALLERS
+    assert gate.sizes == [1, _CALLERS]
     counts = allocations.spawn_counts()
-    assert (counts.recorded, counts.groups, counts.known) == (_CALLERS, 2, 0)
+    assert (counts.recorded, counts.groups, counts.known) == (1 + _CALLERS, 2, 0)
     by_id = {each.event.run_id: each.event for each in allocations.runs()}
     assert [by_id[run.run_id] for run in runs] == runs
 

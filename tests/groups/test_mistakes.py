@@ -31,7 +31,7 @@ def test_a_mistake_reaches_every_caller_of_its_group_and_the_writer_goes_on(
     assert first.result().replayed is False
     for call in calls:
         with pytest.raises(RuntimeError, match="a mistake"):
-            call.result()
+            call.result(20)
     assert [each.event.run_id for each in allocations.runs()] == ["first"]
     again = [workflow.spawn_run(f"run-{n}") for n in range(9)]
     assert not any(run.replayed for run in again)
