@@ -96,14 +96,15 @@ def test_several_loops_share_a_connection_and_its_groups(
         return asyncio.run(main(), debug=True)
 
     with gate.closed():
-        calls = [pool.submit(in_a_loop, number) for number in range(loops)]
         plain = pool.submit(allocations.workflow(*KEYS[0]).spawn_run, "from a thread")
+        gate.await_groups(1)
+        calls = [pool.submit(in_a_loop, number) for number in range(loops)]
         gate.await_asked(loops * tasks + 1)
     for number, call in enumerate(calls):
         runs = [run.run_id for run in call.result()]
         assert runs == [f"run-{number}-{n}" for n in range(tasks)]
     assert plain.result().run_id == "from a thread"
-    assert len(gate.groups) == 2
+    assert gate.sizes == [1, loops * tasks]
 
 
 def test_a_loop_that_ended_in_mid_group_holds_up_nobody(
