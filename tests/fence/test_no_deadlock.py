@@ -25,7 +25,7 @@ def test_groups_of_100_workflows_and_decisions_on_them_never_deadlock(durable_ur
     """Red on PostgreSQL when runs take the decisions' turn while they hold the fence.
 
     2,800 rounds in 4 processes: two that spawn, on two connections each, and two that
-    decide. The store makes nobody try again.
+    decide. The store makes nobody try again; PostgreSQL keeps nobody waiting for 5 s.
     """
     with connect(durable_url) as allocations:
         for each in WORKFLOWS:
