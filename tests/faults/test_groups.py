@@ -76,6 +76,22 @@ def test_the_messages_of_a_group_are_lost_on_the_wire(
     assert (proxy.lost, client.spawn_counts().retried) == (times, times)
 
 
+def test_nobody_is_told_while_the_answer_to_a_commit_is_on_its_way(
+    proxy: Proxy, client: Allocations, witness: Allocations
+) -> None:
+    """Red when callers are answered before the store is heard."""
+    given(witness, commit)
+    seen = []
+    with Crowd(client) as crowd:
+
+        def look() -> None:
+            seen.append((len(log_of(witness)), crowd.anybody_told))
+
+        proxy.lose("reply", of=RECORD_RUNS, meanwhile=look)
+    assert seen == [(len(RUNS), False)]
+    assert_recorded_by_their_callers(crowd, log_of(witness))
+
+
 def test_a_decision_that_followed_before_the_reply_was_lost_makes_no_replays(
     proxy: Proxy, client: Allocations, witness: Allocations
 ) -> None:
