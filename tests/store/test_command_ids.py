@@ -139,7 +139,7 @@ def test_a_commit_whose_answer_was_lost_is_not_reported_as_a_conflict(
     `AnswerLost` is a connection that broke behind the commit; `IntegrityError` is what the
     library's own retry then runs into: an event of ours, taken for another's.
     """
-    lose_next_answer(monkeypatch, broken)
+    lose_next_answer(monkeypatch, "insert_events", broken)
     committed = workflow.register_challenger("v2", expected_generation=1)
     assert (committed.generation, committed.replayed, committed.attempts) == (2, False, 1)
     assert [each.event for each in workflow.history()][1:] == [committed.event]
@@ -148,28 +148,30 @@ def test_a_commit_whose_answer_was_lost_is_not_reported_as_a_conflict(
 def test_a_run_whose_answer_was_lost_is_recorded_once(
     workflow: Workflow, allocations: Allocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when `Spawner.spawn` takes the event it finds for another call's."""
-    lose_next_answer(monkeypatch, AnswerLost("the answer was lost"))
+    """Red when a run whose answer was lost takes what it then finds for another call's."""
+    lose_next_answer(monkeypatch, "insert_runs", AnswerLost("the answer was lost"))
     run = workflow.spawn_run("run-1")
     assert not run.replayed
+    assert allocations.spawn_counts().retried == 1
     assert [each.event for each in allocations.runs()] == [run]
 
 
-def lose_next_answer(monkeypatch: pytest.MonkeyPatch, broken: Exception) -> None:
+def lose_next_answer(monkeypatch: pytest.MonkeyPatch, name: str, broken: Exception) -> None:
     """Let the next insert of each kind of store succeed and then fail with this error."""
     for recorder in RECORDERS:
-        genuine = recorder.insert_events
-        errors = [broken]
+        monkeypatch.setattr(recorder, name, losing_one(getattr(recorder, name), broken))
 
-        def insert_events(
-            self: Any, *arguments: Any, _genuine: Any = genuine, _errors: Any = errors, **more: Any
-        ) -> Any:
-            positions = _genuine(self, *arguments, **more)
-            if _errors:
-                raise _errors.pop()
-            return positions
 
-        monkeypatch.setattr(recorder, "insert_events", insert_events)
+def losing_one(genuine: Any, broken: Exception) -> Any:
+    errors = [broken]
+
+    def insert(self: Any, *arguments: Any, **more: Any) -> Any:
+        positions = genuine(self, *arguments, **more)
+        if errors:
+            raise errors.pop()
+        return positions
+
+    return insert
 
 
 @pytest.mark.parametrize("command", ["reject_challenger", "promote_challenger"])

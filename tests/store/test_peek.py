@@ -123,8 +123,9 @@ def test_threads_that_peek_at_the_same_time_share_one_read(
             clock.now += 1.001
         clock.tick = 0.001
         reads.clear()
-        # Each looks at the clock as it asks, and before that at the age of what is kept.
-        all_have_asked = clock.looks + THREADS * (2 if kept else 1)
+        # Each looks at the clock as it asks, and before that at the age of what is kept; and
+        # the one that reads looks once more.
+        all_have_asked = clock.looks + THREADS * (2 if kept else 1) + 1
         before_each(monkeypatch, ("select_events",), lambda _: clock.wait_for_looks(all_have_asked))
         assert peek_together(allocations) == [2] * THREADS
         assert reads == ["select_events"]
@@ -137,7 +138,7 @@ def test_threads_that_waited_for_a_slow_read_do_not_read_one_after_the_other(
     with opened(store_url, clock) as allocations:
         clock.tick = 0.001
         reads.clear()
-        all_have_asked = clock.looks + THREADS
+        all_have_asked = clock.looks + THREADS + 1
 
         def take_long(_: str) -> None:
             clock.wait_for_looks(all_have_asked)
