@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from alloc_es import Allocations, StoreUnavailable
@@ -18,6 +19,7 @@ from alloc_es.errors import AnswerLost
 from alloc_es.store.log import EventLog
 from tests.cli.terminal import Done, Terminal
 from tests.cli.test_spawn_from import csv_of, run_ids, spawned, started, stored, told, written
+from tests.docs.test_blocks import schema_of, server_of
 
 UP_TO_1000 = "the rows up to line 1001 are settled"
 
@@ -119,19 +121,33 @@ def test_ctrl_c_is_not_kept_until_more_rows_come(
     goes_on(sqlite, path, done, 1_500)
 
 
-def test_a_second_ctrl_c_does_not_wait_for_it(
-    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_ctrl_c_does_not_wait_for_the_store(postgres_url: str) -> None:
     """Red when somebody who insists has to wait for a store that hangs."""
-    path = csv_of(tmp_path / "runs.csv", 3_500)
-    with monkeypatch.context() as patch:
-        in_call(patch, 2, hearing(patch, times=2))
-        done = sqlite.run("spawn", "acme", "triage", "--from", path, "--json")
-    assert (done.returncode, len(told(done))) == (130, 1_000)
-    error = json.loads(done.stderr.splitlines()[-1])["error"]
-    assert (error["type"], error["settled"], error["exit_code"]) == ("Stopped", 1_001, 130)
-    assert f"{UP_TO_1000}, nothing is known of the next ones" in error["message"]
-    goes_on(sqlite, path, done, 3_500)
+    terminal = started(postgres_url)
+    server = server_of(postgres_url)
+    with psycopg.connect(server) as blocker, psycopg.connect(server, autocommit=True) as onlooker:
+        blocker.execute(f"LOCK TABLE {schema_of(postgres_url)}.run_events IN SHARE MODE")
+        with terminal.started("spawn", "acme", "triage", "--from", "-", "--json") as process:
+            assert process.stdin
+            process.stdin.write("run_id\nrun-1\n")
+            process.stdin.flush()
+            while not blocks(onlooker, blocker.info.backend_pid):
+                assert process.poll() is None
+            while process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            assert process.stderr
+            _, said = process.stderr.read().splitlines()
+        assert process.returncode == 130
+    error = json.loads(said)["error"]
+    assert (error["type"], error["settled"], error["exit_code"]) == ("Stopped", 0, 130)
+    assert "interrupted: no row is settled, nothing is known of the next ones" in error["message"]
+
+
+def blocks(onlooker: psycopg.Connection[Any], pid: int) -> bool:
+    """Whether another connection waits for a lock that a server process holds."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    row = onlooker.execute(waiting, [pid]).fetchone()
+    return row is not None and row[0] > 0
 
 
 def test_ctrl_c_ends_a_wait_for_input_at_once(sqlite: Terminal) -> None:

@@ -23,9 +23,10 @@ Loss = StoreUnavailable | OutcomeUnknown
 class Account:
     """Tells rows in their order: runs as JSON lines on stdout, what failed on stderr."""
 
-    def __init__(self, *, as_json: bool, on_told: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._on_told = on_told
+        self.on_told: Callable[[str], None] = lambda _: None
+        """Called with how far it is, after every chunk."""
         self._utf = knows_utf(sys.stdout)
         self._began = time.perf_counter()
         self.recorded = 0
@@ -57,7 +58,7 @@ class Account:
         if texts:
             write("".join(texts))
         self.settled = settled
-        self._on_told(f"{self.recorded + self.known:,} runs, {self.failed:,} failed")
+        self.on_told(f"{self.recorded + self.known:,} runs, {self.failed:,} failed")
         if lost:
             raise self._stopped(*lost)
 

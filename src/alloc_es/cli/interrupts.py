@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """Keeps one Ctrl-C until it is asked for; the next one interrupts at once, as ever.
+    """Keeps one Ctrl-C until it is asked for; the next one interrupts at once, and is the last.
 
     Used as a context, in the main thread: elsewhere Ctrl-C is not heard anyway.
     """
@@ -30,7 +30,8 @@ class Interrupts:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, handler)
+            if not self.insisting:
+                signal.signal(signal.SIGINT, handler)
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
@@ -50,5 +51,8 @@ class Interrupts:
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         self.insisting = self.heard
         self.heard = True
+        if self.insisting:
+            # More of them would only break what now ends the command.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self._idle or self.insisting:
             raise KeyboardInterrupt

@@ -6,16 +6,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from alloc_es.cli.account import Account, progress
-from alloc_es.cli.documents import Stopped, run_document
+from alloc_es.cli.documents import Stopped, error_document, run_document
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.lines import Lines
 from alloc_es.cli.options import STORE, Actor, AsJson, StoreUrl, UsageError, opened, user_name
-from alloc_es.cli.output import print_document, say
+from alloc_es.cli.output import print_document, print_error, say
 from alloc_es.cli.rows import RowFormat, Rows
 from alloc_es.cli.streaming import Stream
 from alloc_es.errors import InvalidSetting
@@ -121,16 +121,25 @@ def _spawn_many(
         lines = Lines(descriptor, interrupts.let_through)
         form = form or _ENDINGS.get(Path(source).suffix.lower())
         rows = Rows(lines, form, tenant_id=tenant, workflow_id=workflow)
-        with progress(lines.size, lambda: lines.read) as on_told, interrupts.kept():
-            account = Account(as_json=as_json, on_told=on_told)
-            try:
+        account = Account(as_json=as_json)
+        try:
+            with progress(lines.size, lambda: lines.read) as account.on_told, interrupts.kept():
                 Stream(allocations, lines, rows, account, interrupts).settle()
-            except Stopped:
-                account.sum_up(allocations.spawn_counts().rerouted)
-                raise
+        except Stopped as stopped:
+            account.sum_up(allocations.spawn_counts().rerouted)
+            if interrupts.insisting:
+                _end_now(stopped, as_json=as_json)
+            raise
         account.sum_up(allocations.spawn_counts().rerouted)
     if account.code:
         raise typer.Exit(account.code)
+
+
+def _end_now(stopped: Stopped, *, as_json: bool) -> NoReturn:
+    """End the process as it is: to close the connection would be to wait for the store."""
+    document = error_document(stopped, str(stopped), stopped.exit_code)
+    print_error(document, as_json=as_json)
+    os._exit(stopped.exit_code)
 
 
 @contextmanager
