@@ -135,6 +135,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_store(postgres_url: str) -> None:
                 assert process.poll() is None
             while process.poll() is None:
                 process.send_signal(signal.SIGINT)
+            assert blocks(onlooker, blocker.info.backend_pid)
             assert process.stderr
             _, said = process.stderr.read().splitlines()
         assert process.returncode == 130
