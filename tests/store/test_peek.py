@@ -1,9 +1,10 @@
 """Peeking reads nothing while the allocation is in memory, and is a second behind at most."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from threading import Barrier, Condition
+from threading import Barrier, Condition, get_ident
 
 import pytest
 
@@ -17,7 +18,7 @@ WAIT_SECONDS = 30.0
 
 
 class Clock:
-    """A monotonic clock that goes on when it is told to; it counts the looks at it.
+    """A monotonic clock that goes on when it is told to; it counts each thread's looks.
 
     `tick` is by how much it goes on at each look.
     """
@@ -25,19 +26,24 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1_000.0
         self.tick = 0.0
-        self.looks = 0
+        self.looks: Counter[int] = Counter()
         self._looked = Condition()
 
     def __call__(self) -> float:
         with self._looked:
-            self.looks += 1
+            self.looks[get_ident()] += 1
             self._looked.notify_all()
             self.now += self.tick
             return self.now
 
-    def wait_for_looks(self, number: int) -> None:
+    def wait_for_threads(self, looks: int) -> None:
+        """Wait until every thread of a test has looked so many times."""
+
+        def have_looked() -> bool:
+            return sum(number >= looks for number in self.looks.values()) == THREADS
+
         with self._looked:
-            assert self._looked.wait_for(lambda: self.looks >= number, WAIT_SECONDS)
+            assert self._looked.wait_for(have_looked, WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -123,10 +129,10 @@ def test_threads_that_peek_at_the_same_time_share_one_read(
             clock.now += 1.001
         clock.tick = 0.001
         reads.clear()
-        # Each looks at the clock as it asks, and before that at the age of what is kept; and
-        # the one that reads looks once more.
-        all_have_asked = clock.looks + THREADS * (2 if kept else 1) + 1
-        before_each(monkeypatch, ("select_events",), lambda _: clock.wait_for_looks(all_have_asked))
+        clock.looks.clear()
+        # Each looks at the clock as it asks, and before that at the age of what is kept.
+        looks = 2 if kept else 1
+        before_each(monkeypatch, ("select_events",), lambda _: clock.wait_for_threads(looks))
         assert peek_together(allocations) == [2] * THREADS
         assert reads == ["select_events"]
 
@@ -138,10 +144,10 @@ def test_threads_that_waited_for_a_slow_read_do_not_read_one_after_the_other(
     with opened(store_url, clock) as allocations:
         clock.tick = 0.001
         reads.clear()
-        all_have_asked = clock.looks + THREADS + 1
+        clock.looks.clear()
 
         def take_long(_: str) -> None:
-            clock.wait_for_looks(all_have_asked)
+            clock.wait_for_threads(looks=1)
             clock.now += 5.0
 
         before_each(monkeypatch, ("select_events",), take_long)
