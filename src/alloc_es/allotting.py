@@ -3,23 +3,25 @@
 from datetime import UTC, datetime
 from threading import Lock
 
-from alloc_es.allocation import Allocation
 from alloc_es.codec import RunForm, time_text
 from alloc_es.errors import AllocationError, RunIdTaken
-from alloc_es.events import RunSpawned
+from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, run_stream
 from alloc_es.routing import Router
+from alloc_es.store.log import Recorded
 
 
 class Route:
-    """What runs of one workflow are allotted by: one generation of its allocation.
+    """What runs of one workflow are allotted by: the allocation that a decision left behind.
 
-    `read_at` is a moment, on the monotonic clock, at which the generation was the newest.
+    `read_at` is a moment, on the monotonic clock, at which the decision was the newest.
     """
 
-    __slots__ = ("_samples", "generation", "key", "read_at", "router", "stream")
+    __slots__ = ("_samples", "digest", "generation", "key", "read_at", "router", "stream")
 
-    def __init__(self, allocation: Allocation, read_at: float) -> None:
+    def __init__(self, decision: Recorded[DecisionEvent], read_at: float) -> None:
+        allocation = decision.event.allocation
+        self.digest = decision.digest
         self.key = allocation.key
         self.stream = self.key.stream
         self.generation = allocation.generation

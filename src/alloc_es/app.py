@@ -107,10 +107,11 @@ class Allocations:
         self._store = store
         self._process = os.getpid()
         self._closed = False
+        spawner = Spawner(store.decisions, store.runs, patience, clock, cached_workflows)
         self._ledger = Ledger(
             decisions=store.decisions,
-            committer=Committer(store.decisions, patience),
-            spawner=Spawner(store.decisions, store.runs, patience, clock, cached_workflows),
+            committer=Committer(store.decisions, patience, spawner.learn),
+            spawner=spawner,
             patience=patience,
             actor=actor,
             max_challengers=max_challengers,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 from itertools import chain, repeat
 from json.encoder import encode_basestring as _quoted
 from typing import Any
@@ -55,6 +56,11 @@ def encode(event: Event) -> tuple[str, bytes]:
     """
     name = _NAMES[type(event)]
     return name, _canonical(_fields(name, event)).encode()
+
+
+def digest(stored: bytes) -> str:
+    """The SHA-256 of an event's stored bytes, in hexadecimal."""
+    return sha256(stored).hexdigest()
 
 
 class RunForm:

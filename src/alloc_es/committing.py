@@ -1,5 +1,6 @@
 """From a command to the store: load, decide, append, and settle what became of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -61,9 +62,15 @@ class Order:
 class Committer:
     """Carries commands out against the decision log; safe for threads."""
 
-    def __init__(self, log: EventLog[DecisionEvent], patience: Patience) -> None:
+    def __init__(
+        self,
+        log: EventLog[DecisionEvent],
+        patience: Patience,
+        learn: Callable[[Recorded[DecisionEvent], float], None],
+    ) -> None:
         self._log = log
         self._patience = patience
+        self._learn = learn
         # One command in flight per key and process: those of one process that would only
         # make each other lose wait here instead. Keys share a fixed number of locks.
         self._turns = [Lock() for _ in range(_TURNS)]
@@ -86,12 +93,15 @@ class Committer:
             turn.release()
 
     def _commit(self, order: Order, deadline: float) -> Committed:
+        begun = self._patience.monotonic()
         attempts = 0
         in_time = True
         while True:
             # Before the look for the command id: if its twin commits in between, the append
             # finds out; the other way round it would be taken for somebody else's.
             newest = self._newest(order.key, deadline)
+            if newest:
+                self._learn(newest, begun)
             if attempts or order.sent_before:
                 earlier = self._earlier(order, deadline)
                 if earlier:
@@ -107,7 +117,9 @@ class Committer:
             if event is None:
                 assert state is not None
                 return Committed(found, state, None, attempts, replayed=False)
-            if append(self._log, event, self._patience, deadline).ours:
+            place = append(self._log, event, self._patience, deadline)
+            if place.ours and place.holder:
+                self._learn(place.holder, begun)
                 return Committed(event.generation, event.allocation, event, attempts, False)
             # Before the newest state is read, which grows old during a wait. Who expects a
             # generation has lost it and is told at once.
@@ -167,7 +179,7 @@ def append(
     attempt = 0
     while True:
         try:
-            return Place(Recorded(log.append(event), event), ours=True)
+            return Place(log.append(event), ours=True)
         except RecordConflictError:
             break
         except StoreUnavailable as error:

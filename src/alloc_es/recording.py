@@ -66,7 +66,7 @@ class Recording:
             for key in missing:
                 newest = found.get(key.stream)
                 if isinstance(newest, Recorded):
-                    routes[key] = Route(newest.event.allocation, now)
+                    routes[key] = Route(newest, now)
                     self._routes.put(routes[key])
             _refuse((a for a in allotments if a.key not in routes), found)
         for allotment in allotments:
@@ -98,7 +98,7 @@ class Recording:
         routes: dict[WorkflowKey, Route] = {}
         for newest in found.values():
             if isinstance(newest, Recorded):
-                route = Route(newest.event.allocation, now)
+                route = Route(newest, now)
                 routes[route.key] = route
                 self._routes.replace(route)
         _refuse((a for a in group if a.key not in routes), found)
@@ -106,7 +106,7 @@ class Recording:
         for allotment in left:
             route = routes[allotment.key]
             assert allotment.route is not None
-            if allotment.route.generation != route.generation:
+            if allotment.route.digest != route.digest:
                 allotment.allot(route)
                 self.counts.rerouted += 1
         return _fenced(left)
@@ -149,15 +149,15 @@ def _fenced(group: Sequence[Allotment]) -> RunGroup:
         route = allotment.route
         assert route is not None
         held = newest.setdefault(route.stream, route)
-        if held.generation < route.generation:
+        if held.digest != route.digest and held.read_at < route.read_at:
             newest[route.stream] = route
     for allotment in group:
         route = allotment.route
         assert route is not None
-        if newest[route.stream].generation != route.generation:
+        if newest[route.stream].digest != route.digest:
             allotment.allot(newest[route.stream])
     return RunGroup(
         [a.stream for a in group],
         [a.state for a in group],
-        {stream: route.generation for stream, route in newest.items()},
+        {stream: route.digest for stream, route in newest.items()},
     )

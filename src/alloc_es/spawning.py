@@ -8,7 +8,6 @@ from itertools import repeat
 from threading import Event, Lock
 from typing import NamedTuple
 
-from alloc_es.allocation import Allocation
 from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience
 from alloc_es.errors import (
@@ -24,7 +23,7 @@ from alloc_es.grouping import Batch, GroupWriter
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier, run_stream
 from alloc_es.recording import Recording
 from alloc_es.routing import Routing
-from alloc_es.store.log import EventLog
+from alloc_es.store.log import EventLog, Recorded
 from alloc_es.wording import shown
 
 PEEK_AGE = 1.0
@@ -95,11 +94,11 @@ class Spawner:
             route = self._read(key)
         return route.router.route(unit)
 
-    def learn(self, allocation: Allocation, read_at: float) -> None:
+    def learn(self, decision: Recorded[DecisionEvent], read_at: float) -> None:
         """Take over what this process decided or read itself, if its workflow is kept."""
-        held = self._routes.get(allocation.key)
-        if held is not None and held.generation < allocation.generation:
-            self._routes.put(Route(allocation, read_at))
+        held = self._routes.get(decision.event.key)
+        if held is not None and held.generation < decision.generation:
+            self._routes.put(Route(decision, read_at))
 
     def spawn(
         self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor, timeout: float | None
@@ -213,7 +212,7 @@ class Spawner:
             newest = self._patience.insist(lambda: self._decisions.newest(key.stream))
             if newest is None:
                 raise UnknownWorkflow(key)
-            route = Route(newest.event.allocation, now)
+            route = Route(newest, now)
             self._routes.put(route)
             return route
         finally:

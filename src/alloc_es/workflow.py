@@ -207,7 +207,7 @@ class Workflow:
         newest = self._read(lambda log: log.newest(self.key.stream))
         if newest is None:
             raise UnknownWorkflow(self.key)
-        self._ledger.spawner.learn(newest.event.allocation, read_at)
+        self._ledger.spawner.learn(newest, read_at)
         return newest
 
     def history(self) -> list[Recorded[DecisionEvent]]:
@@ -292,17 +292,15 @@ class Workflow:
             at=self._ledger.clock(),
             max_challengers=self._ledger.max_challengers,
         )
-        order = Order(
-            key=self.key,
-            command=command,
-            envelope=envelope,
-            expected=parse_generation("expected_generation", expected_generation),
-            sent_before=command_id is not None,
+        return self._ledger.committer.commit(
+            Order(
+                key=self.key,
+                command=command,
+                envelope=envelope,
+                expected=parse_generation("expected_generation", expected_generation),
+                sent_before=command_id is not None,
+            )
         )
-        read_at = self._ledger.patience.monotonic()
-        committed = self._ledger.committer.commit(order)
-        self._ledger.spawner.learn(committed.allocation, read_at)
-        return committed
 
     def _asked(
         self, run_id: object, unit: object, actor: str | None, timeout: float | None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alloc_es import SpawnRequest, Workflow, connect
+from alloc_es import SpawnRequest, UnknownWorkflow, Workflow, connect
 from tests.fence.holding import KEY, V2, WAYS, Spawn, contested, unit_of_v2
 from tests.fence.traffic import recorded
 from tests.support.raw import DECISIONS, raw
@@ -117,7 +117,7 @@ def restored_afterwards(url: str, directory: Path) -> Iterator[None]:
         copy_database(copy, Path(url.removeprefix("sqlite:///")))
         return
     with raw(url) as database:
-        ((end,),) = database.execute(f"SELECT max(notification_id) FROM {DECISIONS}")
+        ((end,),) = database.execute(f"SELECT coalesce(max(notification_id), 0) FROM {DECISIONS}")
         yield
         database.execute(f"ALTER TABLE {DECISIONS} DISABLE TRIGGER USER")
         database.execute(f"DELETE FROM {DECISIONS} WHERE notification_id > ?", end)
@@ -128,3 +128,38 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a SQLite database into another, which may be in use."""
     with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
         one.backup(other)
+
+
+@pytest.mark.parametrize("spawn", WAYS)
+def test_another_decision_at_the_same_generation_and_position_is_believed(
+    durable_url: str, spawn: Spawn, tmp_path: Path
+) -> None:
+    """Red when the fence compares generations, or positions, which a restored store gives anew."""
+    with connect(durable_url) as deciding, connect(durable_url) as spawning:
+        workflow = contested(deciding)
+        unit = unit_of_v2(workflow)
+        with restored_afterwards(durable_url, tmp_path):
+            workflow.promote_challenger(V2)
+            assert spawn(spawning, "lost", unit).version == V2
+        if durable_url.startswith("postgresql"):
+            with raw(durable_url) as database:
+                database.execute(f"ALTER TABLE {DECISIONS} ALTER notification_id RESTART WITH 3")
+        workflow.reject_challenger(V2)
+        assert (workflow.newest().generation, workflow.newest().position) == (3, 3)
+        run = spawn(spawning, "run-1", unit)
+        assert (run.generation, run.version, run.arm) == (3, "v1", "control")
+        assert spawning.spawn_counts().rerouted == 1
+
+
+def test_a_store_that_lost_all_its_decisions_knows_no_workflow(
+    durable_url: str, tmp_path: Path
+) -> None:
+    """Red when a group of which nothing is left is asked for its position."""
+    with connect(durable_url) as deciding, connect(durable_url) as spawning:
+        with restored_afterwards(durable_url, tmp_path):
+            contested(deciding)
+            recorded(spawning, [SpawnRequest(*KEY, "kept")])
+        outcomes = spawning.spawn_runs(
+            [SpawnRequest(*KEY, run_id) for run_id in ("run-1", "run-1", "run-2")]
+        )
+        assert [type(outcome) for outcome in outcomes] == [UnknownWorkflow] * 3

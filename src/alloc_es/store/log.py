@@ -38,13 +38,14 @@ class RunGroup(NamedTuple):
     `streams` are the names of the runs' streams, ascending, so that two groups with the
     same runs never wait for each other in a circle; `states` are their stored bytes as
     text, with `codec.POSITION` where the store is to write the position of the decision
-    log. `fences` are the streams of the decisions, each with the generation that must
-    still be its newest.
+    log. `fences` are the streams of the decisions, each with the digest of the decision that
+    must still be its newest. The generation would not do: a store that was restored to an
+    earlier state may have come to the same generation by another decision.
     """
 
     streams: Sequence[str]
     states: Sequence[str]
-    fences: Mapping[str, int]
+    fences: Mapping[str, str]
 
 
 Reroute = Callable[[Sequence[StoredEvent]], RunGroup]
@@ -53,10 +54,14 @@ Reroute = Callable[[Sequence[StoredEvent]], RunGroup]
 
 @dataclass(frozen=True, slots=True)
 class Recorded(Generic[E]):
-    """An event and its position in its log. Positions rise in commit order, with gaps."""
+    """An event and its position in its log. Positions rise in commit order, with gaps.
+
+    `digest` is the SHA-256 of the event's stored bytes, in hexadecimal.
+    """
 
     position: int
     event: E
+    digest: str
 
     @property
     def generation(self) -> int:
@@ -106,9 +111,9 @@ class LogRecorder(ApplicationRecorder):
         """Record a group of runs behind the fence; return the position it was verified at.
 
         One transaction: take the fence, which decisions on the same streams wait for; look
-        whether each generation is still the newest, and if one is not, ask `reroute` for
-        the group that takes its place; insert. Raises the library's `IntegrityError`, and
-        records nothing, when a run is known already.
+        whether each decision is still the newest, and if one is not, ask `reroute` for the
+        group that takes its place, which may be empty; insert. Raises the library's
+        `IntegrityError`, and records nothing, when a run is known already.
         """
 
 
@@ -239,15 +244,16 @@ class EventLog(Application[str], Generic[E]):
         """The mapper that writes canonical JSON."""
         return EventMapper(JSONTranscoder())
 
-    def append(self, event: Event) -> int:
-        """Record an event at its place and return its position.
+    def append(self, event: Event) -> Recorded[E]:
+        """Record an event at its place.
 
         Raises the library's `RecordConflictError` when the place, or the command id, is
         taken; `StoreUnavailable` when nothing was recorded; `AnswerLost` when that can't
         be told.
         """
         (recording,) = self.save(cast(DomainEventProtocol[str], event))
-        return recording.notification.id
+        notification = recording.notification
+        return Recorded(notification.id, cast(E, event), codec.digest(notification.state))
 
     def at(self, stream: str, version: int) -> Recorded[E] | None:
         """The event at one place of a stream, or None."""
@@ -311,4 +317,4 @@ class EventLog(Application[str], Generic[E]):
 
     def _recorded(self, row: StoredEvent) -> Recorded[E]:
         event = cast(E, self.mapper.to_domain_event(row))
-        return Recorded(cast(Notification, row).id, event)
+        return Recorded(cast(Notification, row).id, event, codec.digest(row.state))

@@ -8,7 +8,7 @@ from typing import Any
 from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
-from alloc_es.codec import POSITION, RUN_SPAWNED
+from alloc_es.codec import POSITION, RUN_SPAWNED, digest
 from alloc_es.store.log import LogRecorder, Reroute, RunGroup, StoreFactory
 
 
@@ -87,10 +87,9 @@ class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
         """Record a group while nobody decides."""
         with self._database_lock:
             newest = self._decisions.select_newest(list(group.fences))
-            if {str(e.originator_id): e.originator_version for e in newest} != group.fences:
+            if {str(e.originator_id): digest(e.state) for e in newest} != group.fences:
                 group = reroute(newest)
-            position = self._decisions.max_notification_id()
-            assert position is not None
+            position = self._decisions.max_notification_id() or 0
             written = str(position)
             self.insert_events(
                 [

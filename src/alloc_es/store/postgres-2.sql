@@ -29,21 +29,21 @@ ALTER TABLE run_events ADD CONSTRAINT run_events_verified
 CHECK (position('"decision_position":null'::bytea IN state) = 0) NOT VALID;
 
 -- Each argument is a list, its items parted by line feeds. Returns the position of the
--- decision log at which every generation was found to be the newest of its stream; NULL,
--- and nothing is recorded, when one is not. A statement here sees what was committed
--- before it began, so the look follows the lock.
+-- decision log at which every decision was found to be the newest of its stream, by the
+-- digest of its bytes; NULL, and nothing is recorded, when one is not. A statement here
+-- sees what was committed before it began, so the look follows the lock.
 CREATE FUNCTION record_runs(
-    run_streams text, states text, decision_streams text, generations text
+    run_streams text, states text, decision_streams text, digests text
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     fenced text[] := string_to_array(decision_streams, E'\n');
     verified_at bigint;
 BEGIN
     PERFORM share_fence(fenced);
-    PERFORM FROM unnest(fenced, string_to_array(generations, E'\n')::bigint[])
-        AS held (stream, generation)
-    WHERE generation IS DISTINCT FROM (
-        SELECT max(originator_version) FROM decision_events WHERE originator_id = stream
+    PERFORM FROM unnest(fenced, string_to_array(digests, E'\n')) AS held (stream, digest)
+    WHERE digest IS DISTINCT FROM (
+        SELECT encode(sha256(state), 'hex') FROM decision_events
+        WHERE originator_id = stream ORDER BY originator_version DESC LIMIT 1
     );
     IF FOUND THEN
         RETURN NULL;

@@ -106,17 +106,19 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
                     connection.execute(self._share_fence, ("\n".join(group.fences),))
                     asked = (json.dumps(list(group.fences)),)
                     rows = connection.execute(self._select_newest_decisions, asked).fetchall()
-                    position = self._record(connection, reroute([notification(r) for r in rows]))
+                    group = reroute([notification(row) for row in rows])
+                    # Where none is left the store may hold no decision at all, and no position.
+                    position = self._record(connection, group) if group.streams else 0
         assert position is not None
         return position
 
     def _record(self, connection: Connection[DictRow], group: RunGroup) -> int | None:
-        """The position that the group was recorded at; None if a generation of it is stale."""
+        """The position that the group was verified at; None if it is stale."""
         parameters = (
             "\n".join(group.streams),
             "\n".join(group.states),
             "\n".join(group.fences),
-            "\n".join(map(str, group.fences.values())),
+            "\n".join(group.fences.values()),
         )
         row = connection.execute(self._record_runs, parameters, prepare=True).fetchone()
         assert row is not None

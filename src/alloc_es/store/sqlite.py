@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from eventsourcing.persistence import (
     ConnectionPoolClosedError,
@@ -26,7 +27,7 @@ from eventsourcing.sqlite import (
 )
 
 from alloc_es.clock import Patience
-from alloc_es.codec import POSITION, RUN_SPAWNED
+from alloc_es.codec import POSITION, RUN_SPAWNED, digest
 from alloc_es.errors import AnswerLost, StoreNotInitialised, StoreUnavailable
 from alloc_es.store.log import UNLIMITED, Reroute, RunGroup, SqlRecorder, StoreFactory, notification
 from alloc_es.store.schema import SCHEMA_VERSION, check_version, migrations
@@ -37,16 +38,32 @@ _HOPELESS = frozenset(
 )
 
 
+# Milliseconds that SQLite waits for a lock before it says so: two or three looks. Left to
+# itself it looks ever more seldom, after up to 0.1 s, and a writer among busy ones starves.
+_BUSY_TIMEOUT = 5
+
+
 class _WriteTransaction(SQLiteTransaction):
+    connection: "_Connection"
+
     def __enter__(self) -> SQLiteCursor:
         # A deferred BEGIN takes the write lock at the first write, where SQLite can't wait
         # for it without risking a deadlock, and so answers "busy" at once.
         cursor = self.connection.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
-        return cursor
+        give_up = monotonic() + self.connection.lock_timeout
+        while True:
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                return cursor
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > give_up:
+                    raise
 
 
 class _Connection(SQLiteConnection):
+    lock_timeout = 0.0
+    """Seconds to wait for the right to write."""
+
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         kind = _WriteTransaction if commit else SQLiteTransaction
@@ -69,7 +86,10 @@ class _ConnectionPool(SQLiteConnectionPool):
         self.opened = self.opened or _identity(self.db_name)
         # In WAL mode anything less than FULL may lose the last commits with the power.
         made._sqlite_conn.execute("PRAGMA synchronous = FULL")
-        return _Connection(made._sqlite_conn, max_age=self.max_age)
+        made._sqlite_conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+        connection = _Connection(made._sqlite_conn, max_age=self.max_age)
+        connection.lock_timeout = self.pool_timeout
+        return connection
 
 
 class Datastore(SQLiteDatastore):
@@ -212,7 +232,7 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
             if _is_stale(cursor, group):
                 cursor.execute(self._select_newest_decisions, (json.dumps(list(group.fences)),))
                 group = reroute([notification(row) for row in cursor.fetchall()])
-            cursor.execute("SELECT MAX(notification_id) FROM decision_events")
+            cursor.execute("SELECT COALESCE(MAX(notification_id), 0) FROM decision_events")
             position: int = cursor.fetchone()[0]
             written = str(position)
             rows = (
@@ -285,10 +305,14 @@ class Factory(SQLiteFactory, StoreFactory):
 
 
 def _is_stale(cursor: SQLiteCursor, group: RunGroup) -> bool:
-    newest = "SELECT MAX(originator_version) FROM decision_events WHERE originator_id = ?"
-    for stream, generation in group.fences.items():
+    newest = (
+        "SELECT state FROM decision_events WHERE originator_id = ?"
+        " ORDER BY originator_version DESC LIMIT 1"
+    )
+    for stream, held in group.fences.items():
         cursor.execute(newest, (stream,))
-        if cursor.fetchone()[0] != generation:
+        row = cursor.fetchone()
+        if row is None or digest(row[0]) != held:
             return True
     return False
 
