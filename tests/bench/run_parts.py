@@ -1,19 +1,17 @@
 """Where the time of a list of runs goes: its parts, each measured alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter, thread_time
-from typing import Any, NoReturn, cast
-from uuid import uuid4
+from typing import Any, NoReturn, TypeVar, cast
 
-from alloc_es.allotting import Allotment, Route, RouteCache
-from alloc_es.clock import Patience, utc_now
-from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier
-from alloc_es.recording import Recording
-from alloc_es.store import open_store
+import alloc_es
+from alloc_es.allotting import Allotment, RouteCache
+from alloc_es.clock import Patience
+from alloc_es.identity import Actor
+from alloc_es.recording import Recording, _fenced
 from alloc_es.store.log import RunGroup
-from tests.bench.ledger import history
 from tests.bench.measuring import Case, Contender, Measure, own_garbage
 from tests.bench.plain import PlainOpener, ready_rows
 from tests.bench.rivals import ACTOR, TENANT
@@ -21,26 +19,28 @@ from tests.bench.scale import Scale
 from tests.bench.spawning import WORKFLOWS, open_ledger, requests, spawn, started
 from tests.bench.stores import Stores
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 
 
 def parts_of_a_list(stores: Stores, scale: Scale) -> Case:
     """`spawn_runs` beside what it is made of."""
+    url = stores.url
 
-    def own(name: str, group: int, clock: Clock) -> Contender:
-        return Contender(name, partial(_recording, stores.url, group, scale.lists, clock))
+    def recording(name: str, clock: Clock = perf_counter, *, empty: bool = False) -> Contender:
+        return Contender(name, partial(_recording, url, scale, clock, empty))
 
     return Case(
         f"The parts of a list of {scale.group:,} runs, {stores.kind}",
         "ms",
         (
-            Contender("alloc-es, the whole list", partial(_whole, stores.url, scale)),
-            Contender("parse, route and encode", partial(_preparing, scale)),
-            Contender("sort, group and settle", partial(_settling, scale)),
-            own("driver and store: lock, check, insert", scale.group, perf_counter),
-            own("of that, this thread's own work", scale.group, thread_time),
-            own("the same with no runs: lock and check", 0, perf_counter),
-            Contender("answers", partial(_answering, scale)),
+            Contender("alloc-es, the whole list", partial(_whole, url, scale)),
+            Contender("parse, route and encode", partial(_preparing, url, scale)),
+            Contender("sort, group and settle", partial(_settling, url, scale)),
+            recording("driver and store: lock, check, insert"),
+            recording("of that, this thread's own work", thread_time),
+            recording("the same with no runs: lock and check", empty=True),
+            Contender("answers", partial(_answering, url, scale)),
             Contender(
                 "driver: executemany into an equal table", partial(_plain, stores.plain, scale)
             ),
@@ -49,53 +49,59 @@ def parts_of_a_list(stores: Stores, scale: Scale) -> Case:
     )
 
 
+class _Ready:
+    """A store, and lists of runs of its workflows at each stage on their way to it."""
+
+    def __init__(self, allocations: alloc_es.Allocations, group: int) -> None:
+        self.allocations = allocations
+        self._group = group
+        self._workflow_ids = started(allocations)
+        for workflow_id in self._workflow_ids:
+            allocations.workflow(TENANT, workflow_id).peek("customer")
+
+    def asked(self) -> list[alloc_es.SpawnRequest]:
+        """As a caller gives them."""
+        return requests(self._workflow_ids, self._group)
+
+    def parsed(self, asked: list[alloc_es.SpawnRequest]) -> list[Allotment]:
+        """As they are given to the writer. No public call stops here."""
+        parsed = self.allocations._ledger.spawner._parsed(asked, Actor(ACTOR))
+        return cast(list[Allotment], parsed)
+
+    def grouped(self) -> RunGroup:
+        """As they are given to the store."""
+        return _fenced(sorted(self.parsed(self.asked()), key=lambda each: each.stream))
+
+    def insert(self, group: RunGroup) -> None:
+        """Give them to the store."""
+        self.allocations._store.runs.recorder.insert_runs(group, _refuse)
+
+
+@contextmanager
+def _ready(url: str, scale: Scale) -> Iterator[_Ready]:
+    with open_ledger(url) as allocations:
+        yield _Ready(allocations, scale.group)
+
+
 @contextmanager
 def _whole(url: str, scale: Scale) -> Iterator[Measure]:
-    with open_ledger(url) as allocations:
-        workflow_ids = started(allocations)
-
-        def measured() -> float:
-            prepared = [requests(workflow_ids, scale.group) for _ in range(scale.lists)]
-            with own_garbage():
-                began = perf_counter()
-                for asked in prepared:
-                    spawn(allocations, asked)
-                return _mean_ms(perf_counter() - began, scale)
-
-        yield measured
+    with _ready(url, scale) as ready:
+        yield lambda: _timed(scale, ready.asked, partial(spawn, ready.allocations))
 
 
 @contextmanager
-def _preparing(scale: Scale) -> Iterator[Measure]:
-    routes = _routes()
-
-    def measured() -> float:
-        ids = _ids(scale)
-        with own_garbage():
-            began = perf_counter()
-            for of_list in ids:
-                _prepared(routes, of_list)
-            return _mean_ms(perf_counter() - began, scale)
-
-    yield measured
+def _preparing(url: str, scale: Scale) -> Iterator[Measure]:
+    with _ready(url, scale) as ready:
+        yield lambda: _timed(scale, ready.asked, ready.parsed)
 
 
 @contextmanager
-def _settling(scale: Scale) -> Iterator[Measure]:
+def _settling(url: str, scale: Scale) -> Iterator[Measure]:
     """What the writer does around the store, with a store that takes everything at once."""
-    routes = _routes()
     nowhere = cast(Any, _TakesAll())
     recording = Recording(nowhere, nowhere, RouteCache(WORKFLOWS), Patience(60))
-
-    def measured() -> float:
-        lists = [_prepared(routes, of_list) for of_list in _ids(scale)]
-        with own_garbage():
-            began = perf_counter()
-            for allotments in lists:
-                recording.record(allotments)
-            return _mean_ms(perf_counter() - began, scale)
-
-    yield measured
+    with _ready(url, scale) as ready:
+        yield lambda: _timed(scale, lambda: ready.parsed(ready.asked()), recording.record)
 
 
 class _TakesAll:
@@ -107,87 +113,54 @@ class _TakesAll:
 
 
 @contextmanager
-def _answering(scale: Scale) -> Iterator[Measure]:
-    routes = _routes()
+def _recording(url: str, scale: Scale, clock: Clock, empty: bool) -> Iterator[Measure]:
+    """What the store's recorder takes for a group of runs that are ready."""
+    with _ready(url, scale) as ready:
 
-    def measured() -> float:
-        lists = [_prepared(routes, of_list) for of_list in _ids(scale)]
-        with own_garbage():
-            began = perf_counter()
-            for allotments in lists:
-                for allotment in allotments:
-                    allotment.record(1)
-                    allotment.outcome()
-            return _mean_ms(perf_counter() - began, scale)
+        def group() -> RunGroup:
+            full = ready.grouped()
+            return full._replace(streams=[], states=[]) if empty else full
 
-    yield measured
+        yield lambda: _timed(scale, group, ready.insert, clock)
 
 
 @contextmanager
-def _recording(url: str, group: int, lists: int, clock: Clock) -> Iterator[Measure]:
-    """What the store's recorder takes for a group of runs that are ready."""
-    with open_ledger(url) as allocations:
-        workflow_ids = started(allocations)
-    store = open_store(url, patience=Patience(60), migrate=False)
-    fences = {WorkflowKey.parse(TENANT, workflow_id).stream: 2 for workflow_id in workflow_ids}
+def _answering(url: str, scale: Scale) -> Iterator[Measure]:
+    with _ready(url, scale) as ready:
 
-    def measured() -> float:
-        groups = [_group(group, fences) for _ in range(lists)]
-        with own_garbage():
-            began = clock()
-            for ready in groups:
-                store.runs.recorder.insert_runs(ready, _refuse)
-            return (clock() - began) * 1_000 / lists
+        def recorded() -> list[Allotment]:
+            allotments = ready.parsed(ready.asked())
+            for allotment in allotments:
+                allotment.record(1)
+            return allotments
 
-    yield measured
-    store.close()
+        def answer(allotments: list[Allotment]) -> None:
+            for allotment in allotments:
+                allotment.outcome()
+
+        yield lambda: _timed(scale, recorded, answer)
 
 
 @contextmanager
 def _plain(opener: PlainOpener, scale: Scale) -> Iterator[Measure]:
     with opener() as plain:
-
-        def measured() -> float:
-            prepared = [ready_rows(scale.group) for _ in range(scale.lists)]
-            with own_garbage():
-                began = perf_counter()
-                for rows in prepared:
-                    plain.insert_many(rows)
-                return _mean_ms(perf_counter() - began, scale)
-
-        yield measured
+        yield lambda: _timed(scale, lambda: ready_rows(scale.group), plain.insert_many)
 
 
-def _routes() -> list[Route]:
-    return [Route(history(uuid4().hex, 2)[-1].allocation, 0.0) for _ in range(WORKFLOWS)]
-
-
-def _ids(scale: Scale) -> list[list[str]]:
-    return [[uuid4().hex for _ in range(scale.group)] for _ in range(scale.lists)]
-
-
-def _prepared(routes: list[Route], run_ids: list[str]) -> list[Allotment]:
-    """What `spawn_runs` does with a list before it gives it to the writer."""
-    actor, now = Actor(ACTOR), utc_now()
-    allotments = []
-    for number, text in enumerate(run_ids):
-        route = routes[number % len(routes)]
-        run_id = RunId(parse_identifier("run id", text))
-        unit = Unit(parse_identifier("unit", text))
-        allotment = Allotment(route.key, run_id, unit, actor, now)
-        allotment.allot(route)
-        allotments.append(allotment)
-    return allotments
-
-
-def _group(count: int, fences: dict[str, int]) -> RunGroup:
-    rows = ready_rows(count)
-    return RunGroup([row[0] for row in rows], [row[3].decode() for row in rows], fences)
+def _timed(
+    scale: Scale,
+    prepare: Callable[[], T],
+    work: Callable[[T], object],
+    clock: Clock = perf_counter,
+) -> float:
+    """The mean milliseconds of the work on a list; what is prepared is not counted."""
+    prepared: Sequence[T] = [prepare() for _ in range(scale.lists)]
+    with own_garbage():
+        began = clock()
+        for each in prepared:
+            work(each)
+        return (clock() - began) * 1_000 / scale.lists
 
 
 def _refuse(_: object) -> NoReturn:
     raise AssertionError("nobody decides meanwhile")
-
-
-def _mean_ms(seconds: float, scale: Scale) -> float:
-    return seconds * 1_000 / scale.lists
