@@ -209,23 +209,6 @@ def test_a_store_that_is_lost_ends_the_command_and_says_from_where_on(
     goes_on(terminal, path, done, 3_500)
 
 
-def test_nothing_more_is_sent_to_a_store_that_is_lost(
-    sqlite: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red when a chunk is sent before it was looked at what became of the one before."""
-    path = csv_of(tmp_path / "runs.csv", 3_500)
-    calls: list[Sequence[Any]] = []
-
-    def spawn_runs(_: Allocations, requests: Sequence[Any]) -> Any:
-        calls.append(requests)
-        return [StoreUnavailable("the disk is gone", retryable=False)] * len(requests)
-
-    monkeypatch.setattr(Allocations, "spawn_runs", spawn_runs)
-    done = sqlite.run("spawn", "acme", "triage", "--from", path)
-    assert (done.returncode, done.stdout, len(calls)) == (4, "", 1)
-    assert "from line 2 on nothing is known" in done.stderr
-
-
 def test_rows_of_unknown_outcome_are_told_as_such(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from alloc_es.cli.documents import Stopped, error_document, run_json
 from alloc_es.cli.exits import USAGE, exit_code
 from alloc_es.cli.output import knows_utf, print_aside, print_error, safe_json, write
-from alloc_es.cli.rows import InvalidRow, Row
+from alloc_es.cli.rows import InvalidRow
 from alloc_es.errors import AllocationError, OutcomeUnknown, StoreUnavailable, UnreadableEvent
 from alloc_es.events import RunSpawned
 
@@ -38,15 +38,11 @@ class Account:
         self.code = 0
         """The highest exit code that one of the rows alone would have ended with."""
 
-    def is_lost(self, answered: Iterable[tuple[Row, Outcome]]) -> bool:
-        """Whether the store gave no answer for one of the rows."""
-        return any(_is_loss(outcome) for _, outcome in answered)
-
-    def tell(self, answered: Iterable[tuple[Row, Outcome]]) -> None:
+    def tell(self, answered: Iterable[tuple[int, Outcome]]) -> None:
         """Tell of rows. Raises `OutputLost`, and `Stopped` where the store gave no answer."""
         texts: list[str] = []
         settled, lost = self.settled, None
-        for (line, _), outcome in answered:
+        for line, outcome in answered:
             if isinstance(outcome, RunSpawned):
                 texts.append(self._told(outcome, line))
             else:

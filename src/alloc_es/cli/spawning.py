@@ -17,7 +17,7 @@ from alloc_es.cli.lines import Lines
 from alloc_es.cli.options import STORE, Actor, AsJson, StoreUrl, UsageError, opened, user_name
 from alloc_es.cli.output import print_document, print_error, say
 from alloc_es.cli.rows import RowFormat, Rows
-from alloc_es.cli.streaming import Stream
+from alloc_es.cli.streaming import settle
 from alloc_es.errors import InvalidSetting
 from alloc_es.identity import parse_identifier
 
@@ -124,7 +124,7 @@ def _spawn_many(
         account = Account(as_json=as_json)
         try:
             with progress(lines.size, lambda: lines.read) as account.on_told, interrupts.kept():
-                Stream(allocations, lines, rows, account, interrupts).settle()
+                settle(allocations, lines, rows, account, interrupts)
         except Stopped as stopped:
             account.sum_up(allocations.spawn_counts().rerouted)
             if interrupts.insisting:
