@@ -101,7 +101,7 @@ def test_a_wait_for_the_lock_beyond_the_timeout_is_unavailable_and_lands_never(
     admin.await_quiet()
     assert (history(witness), list(witness.runs())) == (before, [])
     assert commit(workflow).generation == 3
-    assert workflow.spawn_run("run-1").generation == 3
+    assert workflow.spawn_run("run-1", timeout=30).generation == 3
 
 
 def test_every_call_during_an_outage_tries_to_connect(

@@ -2,15 +2,12 @@
 
 import asyncio
 import gc
-import os
-import signal
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from alloc_es import Allocations, RunSpawned, SpawnRequest, Workflow
+from alloc_es import Allocations, RunSpawned, SpawnRequest, Workflow, spawning
 from alloc_es.grouping import MAX_PREPARED, Batch
 from tests.groups.conftest import KEYS
 from tests.groups.gate import Gate, blocked
@@ -103,33 +100,25 @@ class Interrupted(BaseException):
     """What a handler of a signal raises, as Python's own does for Ctrl-C."""
 
 
+class Broken(threading.Event):
+    """An event whose wait is broken off."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise Interrupted(timeout)
+
+
 def test_a_caller_that_is_interrupted_leaves_the_line(
-    workflow: Workflow, gate: Gate, pool: ThreadPoolExecutor
+    workflow: Workflow, gate: Gate, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when a run is recorded though its call was broken off before its turn."""
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    def kill_when_asked() -> None:
-        gate.await_asked(2)
-        main = threading.main_thread().ident
-        assert main is not None
-        while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
-            pass
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, interrupt)
-    try:
-        with gate.closed():
-            first = pool.submit(workflow.spawn_run, "first")
-            gate.await_groups(1)
-            killing = pool.submit(kill_when_asked)
+    with gate.closed():
+        first = pool.submit(workflow.spawn_run, "first")
+        gate.await_groups(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(spawning, "Event", Broken)
             with pytest.raises(Interrupted):
                 workflow.spawn_run("interrupted")
-            killing.result()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+        assert gate.asked == 2
     assert first.result().replayed is False
     assert workflow.find_run("interrupted") is None
     assert workflow.spawn_run("interrupted").replayed is False
