@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alloc_es.allocation import Allocation
 from alloc_es.allotting import Route, RouteCache
 from alloc_es.identity import WorkflowKey
-from tests.core.given import given as given_history
-from tests.core.given import register, start
+from alloc_es.store import Recorded
+from tests.core.given import register, run, start
 from tests.support.overlap import in_threads
 
 STEPS = 1_000
-ALLOCATION = given_history(start(), register("v2", 500))
+EVENT = run(start(), register("v2", 500))[0][-1]
 
 
 class Watched(Route):
@@ -31,8 +30,9 @@ class Watched(Route):
 def route(number: int, generation: int = 1) -> Watched:
     """A route of a workflow of its own, at a generation."""
     changed = {"workflow_id": f"workflow-{number}", "generation": generation}
-    allocation: Allocation = ALLOCATION.model_copy(update=changed)
-    return Watched(allocation, read_at=0.0)
+    allocation = EVENT.allocation.model_copy(update=changed)
+    event = EVENT.model_copy(update={"allocation": allocation})
+    return Watched(Recorded(1, event, f"digest {generation} of {number}"), read_at=0.0)
 
 
 def key(number: int) -> WorkflowKey:

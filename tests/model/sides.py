@@ -10,7 +10,7 @@ from typing import Any
 import alloc_es
 from alloc_es import Allocation, AllocationError, Allocations, RunSpawned, Workflow
 from alloc_es.clock import Patience
-from alloc_es.store import EventLog
+from alloc_es.store import EventLog, Recorded
 
 Key = tuple[str, str]
 
@@ -83,7 +83,7 @@ class Side:
         log = self.first._store.decisions
         rivals: list[Outcome] = []
 
-        def append(event: Any) -> int:
+        def append(event: Any) -> Recorded[Any]:
             del vars(log)["append"]
             rivals.append(self._outcome(lambda: rival.on(self.second.workflow(*rival.key))))
             return log.append(event)
