@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from alloc_es import Allocations, RunSpawned, connect
+from alloc_es.codec import POSITION, encode
 from alloc_es.recording import Recording
 from alloc_es.store.log import Reroute, RunGroup
 from alloc_es.store.memory import MemoryRecorder
@@ -136,30 +137,53 @@ def test_a_decision_waits_for_a_run_under_way_and_comes_behind_it(postgres_url: 
     while a run of the generation before is yet to be recorded.
     """
     with (
-        connect(postgres_url) as allocations,
         connect(postgres_url) as deciding,
+        raw(postgres_url) as spawning,
+        raw(postgres_url) as observer,
+    ):
+        workflow = contested(deciding)
+        (first,) = [each.event for each in deciding.runs()]
+        held = workflow.newest()
+        run = first.model_copy(update={"run_id": "run-1", "decision_position": None})
+        spawning.execute("BEGIN")
+        spawning.execute(
+            "SELECT record_runs(?, ?, ?, ?)",
+            run.originator_id,
+            encode(run)[1].decode().replace(":null", f":{POSITION}"),
+            held.event.originator_id,
+            held.digest,
+        )
+        _, waited = held_up(
+            lambda: workflow.promote_challenger(V2),
+            lambda: waits_at_fence(observer, "ExclusiveLock"),
+            lambda: spawning.execute("COMMIT"),
+        )
+        assert waited
+        recorded = [each.event for each in deciding.runs()][-1]
+        assert (recorded.run_id, recorded.generation) == ("run-1", 2)
+        assert recorded.decision_position == held.position < workflow.newest().position
+
+
+@pytest.mark.postgresql
+def test_a_decision_does_not_wait_for_a_group_that_waits_for_its_turn(postgres_url: str) -> None:
+    """Red on PostgreSQL when a group takes the fence before its turn in the run log."""
+    with (
+        connect(postgres_url) as allocations,
+        connect(postgres_url, timeout=2) as deciding,
         raw(postgres_url) as other,
         raw(postgres_url) as observer,
+        ThreadPoolExecutor(1) as pool,
     ):
         contested(allocations)
         (first,) = [each.event for each in allocations.runs()]
-        # The next group has taken the fence when it waits for its turn in the run log.
         leave_under_way(other, RUNS, first.model_copy(update={"run_id": "other"}))
-        with ThreadPoolExecutor(1) as pool:
-            spawned = pool.submit(one_run, allocations, "run-1", "unit-1")
-            until_one_waits(observer, RUNS)
-            _, waited = held_up(
-                lambda: deciding.workflow(*KEY).promote_challenger(V2),
-                lambda: waits_at_fence(observer, "ExclusiveLock"),
-                lambda: other.execute("COMMIT"),
-            )
-            run = spawned.result()
-        assert waited
-        promotion = deciding.workflow(*KEY).newest()
-        assert (run.generation, promotion.generation) == (2, 3)
-        assert run.decision_position is not None
-        assert run.decision_position < promotion.position
-        assert allocations.spawn_counts().rerouted == 0
+        spawned = pool.submit(one_run, allocations, "run-1", "unit-1")
+        until_one_waits(observer, RUNS)
+        try:
+            promoted = deciding.workflow(*KEY).promote_challenger(V2)
+        finally:
+            other.execute("COMMIT")
+        assert (promoted.generation, spawned.result().generation) == (3, 3)
 
 
 @pytest.mark.postgresql

@@ -12,10 +12,13 @@ END $$;
 CREATE TRIGGER close_fence BEFORE INSERT ON decision_events
 FOR EACH ROW EXECUTE FUNCTION close_fence();
 
--- In the order of the stripes, so that two groups never wait for each other in a circle.
+-- First the lock that orders commits, which the insert would take anyway: so only one group
+-- at a time is inside of the fence, and a decision waits for no more than that. Then in the
+-- order of the stripes, so that nobody ever waits in a circle.
 -- The search path of whoever calls these two functions begins with the tables' schema.
 CREATE FUNCTION share_fence(decision_streams text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM pg_advisory_xact_lock(1634496355, 'run_events'::regclass::oid::integer);
     PERFORM pg_advisory_xact_lock_shared('decision_events'::regclass::oid::integer, stripe)
     FROM (
         SELECT DISTINCT hashtext(stream) & 63 AS stripe
