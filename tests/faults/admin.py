@@ -6,7 +6,10 @@ from typing import Any
 
 import psycopg
 
-VICTIM = "alloc-es-victim"
+
+def as_victim(store_url: str) -> str:
+    """The URL under which an `Admin` of the same store knows a client by its name."""
+    return f"{store_url}&application_name={_name(store_url)}"
 
 
 class Admin:
@@ -14,6 +17,7 @@ class Admin:
 
     def __init__(self, url: str, store_url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
+        self._victim = _name(store_url)
         self._schema = store_url.rpartition("schema=")[2]
 
     def close(self) -> None:
@@ -25,7 +29,7 @@ class Admin:
             self._all(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
                 " WHERE application_name = %s",
-                VICTIM,
+                self._victim,
             )
         )
 
@@ -45,11 +49,11 @@ class Admin:
 
     def await_quiet(self) -> None:
         """Return once none of the victim's statements is at work."""
-        self._until(lambda: not self._all(f"{_ACTIVITY} AND state <> 'idle'", VICTIM))
+        self._until(lambda: not self._all(f"{_ACTIVITY} AND state <> 'idle'", self._victim))
 
     def waiting(self) -> list[Any]:
         """The backends of the victim that wait for a lock."""
-        return self._all(f"{_ACTIVITY} AND wait_event_type = 'Lock'", VICTIM)
+        return self._all(f"{_ACTIVITY} AND wait_event_type = 'Lock'", self._victim)
 
     def _until(self, holds: Callable[[], bool]) -> None:
         # The test's own time limit ends this if it never holds.
@@ -58,6 +62,11 @@ class Admin:
 
     def _all(self, statement: str, *parameters: str) -> list[Any]:
         return self._connection.execute(statement.encode(), parameters).fetchall()
+
+
+def _name(store_url: str) -> str:
+    # One for each store: several runs of the tests may share a server.
+    return f"victim-{store_url.rpartition('schema=')[2]}"
 
 
 _ACTIVITY = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"

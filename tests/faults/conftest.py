@@ -6,7 +6,7 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations
-from tests.faults.admin import VICTIM, Admin
+from tests.faults.admin import Admin, as_victim
 from tests.support.postgres import ExistingServer, PostgresServer
 from tests.support.proxy import Proxy
 
@@ -58,14 +58,12 @@ def admin(postgres_server: PostgresServer | ExistingServer, postgres_url: str) -
 
 @pytest.fixture
 def victim(postgres_url: str) -> Iterator[Allocations]:
-    url = f"{postgres_url}&application_name={VICTIM}"
-    with alloc_es.connect(url, actor="victim", timeout=60) as made:
+    with alloc_es.connect(as_victim(postgres_url), actor="victim", timeout=60) as made:
         yield made
 
 
 @pytest.fixture
 def impatient_victim(postgres_url: str, witness: Allocations) -> Iterator[Allocations]:
     assert witness.position() == 0
-    url = f"{postgres_url}&application_name={VICTIM}"
-    with alloc_es.connect(url, actor="victim", timeout=SHORT) as made:
+    with alloc_es.connect(as_victim(postgres_url), actor="victim", timeout=SHORT) as made:
         yield made

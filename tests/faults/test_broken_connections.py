@@ -8,7 +8,7 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations, Committed, OutcomeUnknown, StoreUnavailable, Workflow
-from tests.faults.admin import VICTIM, Admin
+from tests.faults.admin import Admin, as_victim
 from tests.faults.commands import KEY, commit, given, history, register, reject
 from tests.faults.conftest import SHORT
 from tests.support.postgres import PostgresServer
@@ -59,8 +59,10 @@ def test_an_insert_that_lands_after_its_connection_broke_is_recognised(
     Red when `append` does not send again.
     """
     given(witness, reject)
-    url = f"{proxied_url}&application_name={VICTIM}"
-    with alloc_es.connect(url, timeout=60) as client, ThreadPoolExecutor() as pool:
+    with (
+        alloc_es.connect(as_victim(proxied_url), timeout=60) as client,
+        ThreadPoolExecutor() as pool,
+    ):
         with admin.holding("decision_events"):
             rejecting = pool.submit(reject, client.workflow(*KEY))
             admin.await_waiting()

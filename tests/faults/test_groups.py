@@ -14,7 +14,7 @@ from alloc_es import (
     SpawnRequest,
     StoreUnavailable,
 )
-from tests.faults.admin import Admin
+from tests.faults.admin import Admin, as_victim
 from tests.faults.commands import KEY, commit, given
 from tests.faults.conftest import SHORT
 from tests.faults.crowd import RUNS, THREADS, Crowd, log_of
@@ -238,7 +238,7 @@ def test_a_group_that_lands_after_its_connection_broke_is_recognised(
     Red when a group whose answer was lost is not sent again.
     """
     given(witness, commit)
-    with alloc_es.connect(f"{proxied_url}&application_name=alloc-es-victim", timeout=60) as client:
+    with alloc_es.connect(as_victim(proxied_url), timeout=60) as client:
         with Crowd(client) as crowd:
             with admin.holding("run_events"):
                 crowd.go()

@@ -1,7 +1,6 @@
-"""A program that spawns runs and never closes its connection: `… program URL WAY`.
+"""A program that spawns runs and never closes its connection: `… program URL WAY TIMEOUT`.
 
-It writes the id of each run once it was told that it is recorded. The connection's timeout is
-an hour, so that whatever waits for it at the end of the program is seen to hang.
+It writes the id of each run once it was told that it is recorded.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from itertools import count
 from threading import Semaphore, Thread
+from threading import enumerate as enumerate_threads
 
 from alloc_es import Allocations, StoreUnavailable, Workflow, connect
 
@@ -104,6 +104,20 @@ def endless(allocations: Allocations) -> None:
     start(allocations.workflow("acme", "triage"), limit=None, daemon=False)
 
 
+def stuck(allocations: Allocations) -> None:
+    """The program ends while a caller waits for a store that is blocked."""
+    workflow = allocations.workflow("acme", "triage")
+    workflow.peek("unit")
+    asked = Thread(
+        target=workflow.spawn_run, args=("stuck",), kwargs={"timeout": 3_600}, daemon=True
+    )
+    asked.start()
+    # It is started by the first run in the line.
+    while not any(thread.name == "alloc-es group writer" for thread in enumerate_threads()):
+        asked.join(0.01)
+    say("asked")
+
+
 def fork(allocations: Allocations) -> None:
     """A child is made in mid-group, is refused, and ends as any program does."""
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -122,8 +136,10 @@ def fork(allocations: Allocations) -> None:
 
 
 WAYS: dict[str, Callable[[Allocations], None]] = {
-    way.__name__: way for way in (threads, daemons, tasks, abandoned, leave, fail, endless, fork)
+    way.__name__: way
+    for way in (threads, daemons, tasks, abandoned, leave, fail, endless, stuck, fork)
 }
 
 if __name__ == "__main__":
-    WAYS[sys.argv[2]](connect(sys.argv[1], timeout=3_600, migrate=False))
+    url, chosen, timeout = sys.argv[1:]
+    WAYS[chosen](connect(url, timeout=float(timeout), migrate=False))

@@ -11,15 +11,19 @@ import pytest
 
 from alloc_es import Allocations
 from tests.groups import program
+from tests.groups.gate import blocked
 
 _ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def running(url: str, way: str) -> Iterator["subprocess.Popen[str]"]:
-    """The program, killed at the end of the block if it still runs."""
+def running(url: str, way: str, timeout: float = 3_600) -> Iterator["subprocess.Popen[str]"]:
+    """The program, killed at the end of the block if it still runs.
+
+    The connection's timeout is an hour, so that what waits for it at the end is seen to hang.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", program.__name__, url, way],
+        [sys.executable, "-m", program.__name__, url, way, str(timeout)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -54,6 +58,14 @@ def test_a_program_that_ends_without_a_close_loses_no_run_that_it_was_told_of(
     assert_all_recorded(told.split(), durable)
     if way in ("threads", "tasks"):
         assert len(told.split()) == 200
+
+
+def test_a_program_ends_though_the_store_is_blocked(durable: Allocations, durable_url: str) -> None:
+    """Red when the end of the program waits until all callers have their answers."""
+    with blocked(durable_url, durable), running(durable_url, "stuck", 0.5) as process:
+        told, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (0, "")
+    assert told == "asked\n"
 
 
 def test_a_program_that_ends_by_an_error_shows_that_error_only(
