@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,21 @@ def test_a_store_that_is_lost_ends_the_command_and_says_from_where_on(
         "run the command again to settle it"
     )
     goes_on(terminal, path, done, 3_500)
+
+
+def test_a_run_that_can_not_be_read_fails_its_own_row(sqlite: Terminal, tmp_path: Path) -> None:
+    """Red when one unreadable event is taken for a store that is lost."""
+    with closing(sqlite3.connect(sqlite.store.removeprefix("sqlite:///"))) as connection:
+        connection.execute(
+            "INSERT INTO run_events (originator_id, originator_version, topic, state) "
+            "VALUES ('run/acme/run-2', 1, 'RunSpawned', CAST('{}' AS BLOB))"
+        )
+        connection.commit()
+    done = spawned(sqlite, csv_of(tmp_path / "runs.csv", 3), "--json", code=4)
+    assert [run["run_id"] for run in told(done)] == ["run-1", "run-3"]
+    error, summary = (json.loads(line) for line in done.stderr.splitlines())
+    assert (error["error"]["type"], error["error"]["line"]) == ("UnreadableEvent", 3)
+    assert summary["summary"]["failed"] == 1
 
 
 def test_rows_of_unknown_outcome_are_told_as_such(
