@@ -92,12 +92,12 @@ def test_a_lock_that_is_released_in_time_is_waited_for(sqlite_url: str, path: Pa
     assert whole(path)[2:] == [committed.event]
 
 
-def test_sqlite_itself_waits_for_a_lock_before_anybody_tries_again(
+def test_a_transaction_waits_for_a_lock_before_anybody_tries_again(
     sqlite_url: str, path: Path
 ) -> None:
-    """SQLite waits for a second, so the deadline has passed when it gives up.
+    """It waits as long as the call may take, so the deadline has passed when it gives up.
 
-    Red when the connections get no busy timeout: then there is time left to try again.
+    Red when it gives up at the first "busy": then there is time left to try again.
     """
     patience = Patience(0.5, sleep=_refuse_to_sleep)
     with alloc_es.connect(sqlite_url, patience=patience) as client:
@@ -297,4 +297,4 @@ def unprivileged() -> Iterator[None]:
 
 
 def _refuse_to_sleep(seconds: float) -> None:
-    raise AssertionError(f"SQLite waits by itself, and {seconds} s more were asked for")
+    raise AssertionError(f"the transaction waits by itself, and {seconds} s more were asked for")
