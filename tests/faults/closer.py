@@ -10,11 +10,11 @@ _READERS = 3
 
 def read(workflow: Workflow, started: Barrier) -> None:
     """Read until the store is closed."""
-    workflow.peek("unit")
+    workflow.allocation()
     started.wait()
     try:
         while True:
-            workflow.peek("unit")
+            workflow.allocation()
     except StoreUnavailable:
         return
 
