@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from alloc_es import Allocations, RunSpawned, SpawnRequest, Workflow, spawning
+from alloc_es import Allocations, SpawnRequest, Workflow, spawning
 from alloc_es.grouping import MAX_PREPARED, Batch
 from tests.groups.conftest import KEYS
 from tests.groups.gate import Gate, blocked
@@ -73,27 +73,6 @@ def test_who_has_gone_leaves_nothing_in_the_line(workflow: Workflow, gate: Gate)
     assert asyncio.run(main()) - before < 3_000
     assert workflow.spawn_run("afterwards").replayed is False
     assert workflow.find_run("run-0-0") is None
-
-
-def test_a_line_of_given_up_runs_ends_no_writer(
-    workflow: Workflow, gate: Gate, pool: ThreadPoolExecutor
-) -> None:
-    """Red when the writer takes an empty group for the end of its work."""
-
-    async def main() -> None:
-        calls = [asyncio.create_task(workflow.aspawn_run(f"run-{n}")) for n in range(9)]
-        await asyncio.sleep(0)
-        for call in calls:
-            call.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-
-    with gate.closed():
-        first = pool.submit(workflow.spawn_run, "first")
-        gate.await_groups(1)
-        asyncio.run(main())
-    assert isinstance(first.result(), RunSpawned)
-    assert workflow.spawn_run("afterwards").replayed is False
-    assert gate.sizes == [1, 1]
 
 
 class Interrupted(BaseException):
