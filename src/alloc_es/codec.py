@@ -20,6 +20,7 @@ from alloc_es.events import (
     Event,
     RunSpawned,
 )
+from alloc_es.wording import with_article
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     "AllocationCommitted": AllocationCommitted,
@@ -124,7 +125,7 @@ def _fields(name: str, event: Event) -> dict[str, Any]:
 
 def _upcast(name: str, stored: Any) -> dict[str, Any]:
     if not isinstance(stored, dict):
-        raise ValueError(f"it is a {type(stored).__name__}, not an object")
+        raise ValueError(f"it is {with_article(type(stored).__name__)}, not an object")
     fields: dict[str, Any] = stored
     version = fields.pop("schema_version", None)
     if type(version) is not int or version < 1:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from alloc_es.wording import name_arms, shown
+from alloc_es.wording import name_arms, shown, with_article
 
 if TYPE_CHECKING:
     from alloc_es.allocation import Allocation, Arm
@@ -39,7 +39,7 @@ class InvalidIdentifier(AllocationError):
         # What is no text need not survive pickling.
         self.value = value if isinstance(value, str) else shown(value)
         self.problem = problem
-        super().__init__(f"{shown(value)} can't be a {kind}: {problem}")
+        super().__init__(f"{shown(value)} can't be {with_article(kind)}: {problem}")
 
 
 class InvalidSetting(AllocationError):
@@ -243,8 +243,9 @@ class GenerationConflict(AllocationError):
 
 
 class StoreUnavailable(AllocationError):
-    """The store can't be used now, and nothing was recorded; `problem` says why.
+    """The store can't be used now, and this call recorded nothing; `problem` says why.
 
+    It does not settle an earlier `OutcomeUnknown` of the same command id or run id.
     `retryable` is False when trying again can't help before somebody acts.
     """
 
@@ -306,8 +307,9 @@ class UnreadableEvent(StoreUnavailable):
         self.topic = topic
         self.unreadable = problem
         super().__init__(
-            f"event {version} of {stream}, a {topic}, can't be read: {problem}; it was written "
-            f"by a newer alloc-es or changed by other hands, and nothing is guessed from it",
+            f"event {version} of {stream}, {with_article(topic)}, can't be read: {problem}; "
+            f"it was written by a newer alloc-es or changed by other hands, "
+            f"and nothing is guessed from it",
             retryable=False,
         )
 

@@ -4,6 +4,7 @@ import unicodedata
 from typing import NamedTuple, NewType
 
 from alloc_es.errors import InvalidIdentifier
+from alloc_es.wording import with_article
 
 TenantId = NewType("TenantId", str)
 WorkflowId = NewType("WorkflowId", str)
@@ -84,7 +85,9 @@ def parse_identifier(kind: str, value: object) -> str:
     ):
         return value
     if not isinstance(value, str):
-        raise InvalidIdentifier(kind, value, f"it is a {type(value).__name__}, not a string")
+        raise InvalidIdentifier(
+            kind, value, f"it is {with_article(type(value).__name__)}, not a string"
+        )
     text = str.__str__(value)
     problem = _problem(text)
     if problem:
@@ -98,7 +101,9 @@ def parse_reason(value: object) -> str:
     Raises `InvalidIdentifier` for anything else, so that what one store takes all take.
     """
     if not isinstance(value, str):
-        raise InvalidIdentifier("reason", value, f"it is a {type(value).__name__}, not a string")
+        raise InvalidIdentifier(
+            "reason", value, f"it is {with_article(type(value).__name__)}, not a string"
+        )
     text = str.__str__(value)
     if len(text) > MAX_REASON_LENGTH:
         raise InvalidIdentifier(
@@ -108,6 +113,10 @@ def parse_reason(value: object) -> str:
         if character not in "\r\n\t" and unicodedata.category(character) in {"Cc", "Cs"}:
             raise InvalidIdentifier("reason", text, f"it contains {_name(character)}")
     return text
+
+
+def _no_string(value: object) -> str:
+    return f"it is {with_article(type(value).__name__)}, not a string"
 
 
 def _problem(text: str) -> str | None:

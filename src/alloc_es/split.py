@@ -7,7 +7,7 @@ from typing import Self
 
 from alloc_es.errors import InvalidSplit
 from alloc_es.identity import Version
-from alloc_es.wording import shown
+from alloc_es.wording import shown, with_article
 
 BUCKETS = 10_000
 """How many buckets there are; one bucket is one basis point of the traffic."""
@@ -62,7 +62,7 @@ def parse_share_bps(value: object) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidSplit(
-            f"a share of {shown(value)} is a {type(value).__name__}",
+            f"a share of {shown(value)} is {with_article(type(value).__name__)}",
             "give an integer of basis points (5 % is 500), or Share.parse('5%')",
         )
     if not 0 <= value <= BUCKETS:

@@ -17,6 +17,12 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def with_article(noun: str) -> str:
+    """A noun with the article that it is spoken with."""
+    # A unit and a UUID begin with the sound of "you", as all of ours in u do.
+    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
+
+
 def name_arms(arms: Sequence["Arm"]) -> str:
     """Name arms with the generation and time since which they are live."""
     return ", ".join(

@@ -182,7 +182,7 @@ def test_the_exit_code_is_the_highest_of_any_row(
         (["acme", "--from", "F"], "no column workflow_id; name a WORKFLOW"),
         ([" ", "triage", "--from", "F"], "' ' can't be a tenant id"),
         (["acme", "", "--from", "F"], "'' can't be a workflow id"),
-        (["acme", "triage", "--from", "F", "--actor", " "], "' ' can't be a actor"),
+        (["acme", "triage", "--from", "F", "--actor", " "], "' ' can't be an actor"),
         (["acme", "triage", "--from", "no-such-file"], "no-such-file can't be read: No such file"),
         (["acme", "triage", "--from", "/"], "/ is a directory"),
         (["acme", "triage", "--from", "\0"], "can't be read"),

@@ -11,6 +11,7 @@ import alloc_es
 from alloc_es import errors
 from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.wording import with_article
 from tests.core.given import KEY, at, register, run, start
 from tests.core.test_codec import LINES, decoded
 
@@ -70,6 +71,23 @@ def assert_same(found: BaseException, error: AllocationError) -> None:
     assert {name: repr(value) for name, value in vars(found).items()} == {
         name: repr(value) for name, value in vars(error).items()
     }
+
+
+@pytest.mark.parametrize(
+    ("noun", "spoken"),
+    [
+        ("actor", "an actor"),
+        ("int", "an int"),
+        ("AllocationCommitted", "an AllocationCommitted"),
+        ("unit", "a unit"),
+        ("run id", "a run id"),
+        ("UUID", "a UUID"),
+    ],
+)
+def test_a_noun_has_the_article_that_it_is_spoken_with(noun: str, spoken: str) -> None:
+    """Red when the article is always "a", or follows the letter and not the sound."""
+    assert with_article(noun) == spoken
+    assert f"can't be {spoken}: " in str(errors.InvalidIdentifier(noun, "", "it is empty"))
 
 
 def test_there_is_an_example_of_every_class() -> None:

@@ -142,14 +142,14 @@ def test_other_text_is_refused_with_the_reason(text: str, problem: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    [(None, "NoneType"), (7, "int"), (True, "bool"), (b"a", "bytes"), (["a"], "list")],
+    [(None, "a NoneType"), (7, "an int"), (True, "a bool"), (b"a", "a bytes"), (["a"], "a list")],
 )
 def test_what_is_no_string_names_nothing(value: object, name: str) -> None:
     """Red when `parse_identifier` turns what it is given into a string."""
     with pytest.raises(InvalidIdentifier) as raised:
         parse_identifier("tenant id", value)
     assert (raised.value.kind, raised.value.value) == ("tenant id", ascii(value))
-    assert raised.value.problem == f"it is a {name}, not a string"
+    assert raised.value.problem == f"it is {name}, not a string"
 
 
 @pytest.mark.parametrize(("value", "text"), [(Workflow.TRIAGE, "triage"), (Name("v1"), "v1")])

@@ -74,7 +74,7 @@ def _factory(url: str, patience: Patience) -> StoreFactory:
             return _postgres_factory(url, patience)
         case _:
             raise InvalidSetting(
-                "store", f"a URL of {shown(url.partition(':')[0])} is none; {_FORMS}"
+                "store", f"no store's URL begins with {shown(url.partition(':')[0])}; {_FORMS}"
             )
 
 
@@ -103,7 +103,7 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
     options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
     schema = options.pop("schema", _DEFAULT_SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
-        raise InvalidSetting("schema", f"{schema!r} is none; use a-z, 0-9 and _, 1 to 47 of them")
+        raise InvalidSetting("schema", f"{schema!r} can't be one; use a-z, 0-9 and _, up to 47")
     try:
         # libpq reads %20 as a blank and + as itself.
         parameters = conninfo_to_dict(f"{base}?{urlencode(options, quote_via=quote)}")
