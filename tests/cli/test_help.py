@@ -11,6 +11,7 @@ from alloc_es import cli
 from alloc_es.cli import EXIT_CODES, app
 
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+CODES = (*range(7), 70, 74, 130, 141)
 SOURCE = Path(cli.__file__).parent
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
@@ -55,10 +56,10 @@ def test_the_exit_codes_are_in_the_help_of_everything_and_in_the_reference() -> 
     """Red when a command has no epilog, or a code is not in the reference's table."""
     for command in ([], *([name] for name in COMMANDS)):
         helped = " ".join(CliRunner().invoke(app, [*command, "--help"]).output.split())
-        for code in (*range(7),):
+        for code in CODES:
             assert re.search(rf"\b{code} [a-z]", helped.partition("Exit codes:")[2])
     told = set(re.findall(r"^\| (\d+) \|", REFERENCE.read_text(), re.M))
-    assert told == {str(code) for code in (*range(7), 70, 74, 130, 141)}
+    assert told == {str(code) for code in CODES}
     assert {code for _, code in EXIT_CODES} < set(range(7))
 
 

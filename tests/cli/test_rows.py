@@ -191,7 +191,7 @@ def test_a_bad_row_of_json_is_told_and_the_others_go_on(
     ("row", "said"),
     [
         (",u", "it has no run_id"),
-        ("r", "it has 1 cells, the header has 2"),
+        ("r", "it has 1 cell, the header has 2"),
         ("r,u,v", "it has 3 cells, the header has 2"),
         ('"r"x,u', "its quotes are wrong: ',' expected after '\"'"),
         (b"r,\xe9", "it is not UTF-8: unexpected end of data at byte 3"),
@@ -212,7 +212,7 @@ def test_a_bad_row_of_csv_is_told_and_the_others_go_on(
     ("header", "said"),
     [
         ("run_id,version,share", "unknown column 'version', 'share'; known are run_id, unit"),
-        ("run_id,unit,unit", "column unit stands twice"),
+        ("run_id,unit,unit", "the CSV header has column unit twice"),
         ("unit,tenant_id,workflow_id", "no column run_id"),
         ("run_id,workflow_id", "no column tenant_id; name a TENANT for all rows"),
         ("run_id,tenant_id", "no column workflow_id; name a WORKFLOW for all rows"),
@@ -229,6 +229,35 @@ def test_a_header_that_can_not_be_one_is_refused_once(
     with pytest.raises(InvalidSetting) as refused:
         rows_of(text + b"\n" + b"r,s\n" * 3, tenant_id=None, workflow_id=None)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("first", ['[{"run_id": "r"}]', "no JSON", '"run_id": "r"}', '"open'])
+def test_a_first_line_that_was_taken_for_a_header_tells_of_json_lines(
+    rows_of: RowsOf, first: str
+) -> None:
+    """Red when a bad line in front of JSON lines is only told to be no CSV."""
+    with pytest.raises(InvalidSetting, match="give --format jsonl"):
+        rows_of(f'{first}\n{{"run_id": "s"}}\n')
+
+
+@pytest.mark.parametrize(("header", "form"), [("run_id,x", None), ("no JSON", RowFormat.CSV)])
+def test_a_header_that_is_one_tells_nothing_of_json_lines(
+    rows_of: RowsOf, header: str, form: RowFormat | None
+) -> None:
+    """Red when whoever writes CSV is sent to the other format."""
+    with pytest.raises(InvalidSetting) as refused:
+        rows_of(f"{header}\nr,s\n", form)
+    assert "jsonl" not in str(refused.value)
+
+
+def test_what_is_taken_is_counted_in_bytes(tmp_path: Path) -> None:
+    """Red when the progress of `spawn --from` is what was read ahead, not what is settled."""
+    path = tmp_path / "rows"
+    path.write_bytes(b"\xef\xbb\xbfa\r\nbb\nccc")
+    with path.open("rb") as file:
+        lines = Lines(file.fileno())
+        taken = [lines.taken for _ in iter(lines.take, None)]
+    assert (taken, lines.size, lines.read) == ([6, 9, 12], 12, 12)
 
 
 def test_an_empty_input_has_no_rows(rows_of: RowsOf) -> None:

@@ -320,7 +320,8 @@ def test_progress_is_for_a_terminal_that_does_not_get_the_runs(
     """Red when a bar is drawn between the runs, in a pipe, or not at all."""
     path = csv_of(tmp_path / "runs.csv", 1_500)
     seen = on_a_screen(sqlite, path, tmp_path / "out")
-    assert "1,500 runs" in seen
+    assert "1,500 runs, 0 failed, 100% of the file" in seen
+    assert "elapsed" in seen
     assert "\x1b[2K" in seen
     assert len((tmp_path / "out").read_text().splitlines()) == 1_500
     both = on_a_screen(sqlite, path, None)

@@ -91,7 +91,7 @@ class Account:
         if isinstance(error, OutcomeUnknown):
             self.unknown += 1
         elif _is_loss(error):
-            # One word for all of these rows, at the end: none of them was recorded.
+            # One word for all of these rows, at the end: this call recorded none of them.
             return
         else:
             self.failed += 1
@@ -115,16 +115,30 @@ def _is_loss(outcome: Outcome) -> TypeGuard[Loss]:
 
 
 @contextmanager
-def progress(size: int | None, read: Callable[[], int]) -> Iterator[Callable[[str], None]]:
-    """Show how far an input of `size` bytes is read, where a terminal has nothing else to show.
+def progress(size: int | None, settled: Callable[[], int]) -> Iterator[Callable[[str], None]]:
+    """Show how much of `size` bytes is settled, where a terminal has nothing else to show.
 
     On a terminal that gets the runs themselves, these are what moves.
     """
     console = Console(stderr=True)
     hidden = not console.is_terminal or sys.stdout.isatty()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    if hidden:
+        yield lambda _: None
+        return
+    elapsed = (TimeElapsedColumn(), TextColumn("elapsed"))
     with Progress(
-        *columns, console=console, disable=hidden, transient=True, redirect_stdout=False
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *elapsed,
+        console=console,
+        transient=True,
+        redirect_stdout=False,
     ) as bar:
         task = bar.add_task("0 runs", total=size)
-        yield lambda said: bar.update(task, description=said, completed=read())
+
+        def show(said: str) -> None:
+            done = settled()
+            part = f", {done / size:.0%} of the file" if size else ""
+            bar.update(task, description=f"{said}{part}", completed=done)
+
+        yield show

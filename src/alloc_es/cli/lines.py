@@ -45,6 +45,11 @@ class Lines:
         """The number of the line that was taken last."""
 
     @property
+    def taken(self) -> int:
+        """Bytes of the lines that were taken so far."""
+        return self.read - len(self._rest) - len(self._lines) - sum(map(len, self._lines))
+
+    @property
     def at_end(self) -> bool:
         """Whether the end is known to have come, and every line was taken."""
         return self._ended and not self._lines

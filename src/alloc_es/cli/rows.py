@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from alloc_es.cli.lines import LONGEST_LINE, Lines
 from alloc_es.errors import InvalidSetting
@@ -17,6 +17,10 @@ FIELDS = ("run_id", "unit", "tenant_id", "workflow_id", "actor")
 _KNOWN = frozenset(FIELDS)
 _ASKED = ", ".join(FIELDS)
 _STRING = frozenset({str})
+_HINT = (
+    " (it was taken for CSV, as it does not begin with {; "
+    "for JSON lines, an object a line, give --format jsonl)"
+)
 _KINDS: dict[type, str] = {bool: "true or false", list: "a list", dict: "an object"}
 
 
@@ -82,7 +86,7 @@ class Rows:
         try:
             self._columns = self._cells(first)
         except InvalidRow as problem:
-            raise InvalidSetting("--from", f"the header is no CSV: {problem}") from None
+            self._refuse_header(f"the header is no CSV: {problem}")
         self._check_header()
         return self._csv
 
@@ -93,7 +97,7 @@ class Rows:
             names = ", ".join(shown(name) for name in unknown)
             problem = f"unknown column {names}; known are {_ASKED}"
         elif twice := sorted({name for name in columns if columns.count(name) > 1}):
-            problem = f"column {', '.join(twice)} stands twice"
+            problem = f"column {', '.join(twice)} twice"
         elif "run_id" not in columns:
             problem = "no column run_id"
         elif self._tenant_id is None and "tenant_id" not in columns:
@@ -101,12 +105,17 @@ class Rows:
         elif self._workflow_id is None and "workflow_id" not in columns:
             problem = "no column workflow_id; name a WORKFLOW for all rows, or add the column"
         if problem:
-            raise InvalidSetting("--from", f"the CSV header has {problem}")
+            self._refuse_header(f"the CSV header has {problem}")
+
+    def _refuse_header(self, problem: str) -> NoReturn:
+        guessed = self._form is None and "run_id" not in self._columns
+        raise InvalidSetting("--from", f"{problem}{_HINT if guessed else ''}") from None
 
     def _csv(self, line: bytes) -> SpawnRequest:
         cells = self._cells(line)
         if len(cells) != len(self._columns):
-            raise InvalidRow(f"it has {len(cells)} cells, the header has {len(self._columns)}")
+            count = f"{len(cells)} cell{'' if len(cells) == 1 else 's'}"
+            raise InvalidRow(f"it has {count}, the header has {len(self._columns)}")
         # An empty cell is a field that is left out: CSV has no other way to say so.
         return self._request(
             {name: cell for name, cell in zip(self._columns, cells, strict=True) if cell}

@@ -123,7 +123,7 @@ def _spawn_many(
         rows = Rows(lines, form, tenant_id=tenant, workflow_id=workflow)
         account = Account(as_json=as_json)
         try:
-            with progress(lines.size, lambda: lines.read) as account.on_told, interrupts.kept():
+            with progress(lines.size, lambda: lines.taken) as account.on_told, interrupts.kept():
                 settle(allocations, lines, rows, account, interrupts)
         except Stopped as stopped:
             account.sum_up(allocations.spawn_counts().rerouted)
