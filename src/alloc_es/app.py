@@ -144,6 +144,7 @@ class Allocations:
 
         Raises `InvalidSetting` for a request that is none, before any run is recorded.
         """
+        self._check_usable()
         asked = parse_requests(requests)
         seconds = None if timeout is None else parse_timeout(timeout)
         outcomes: builtins.list[RunSpawned | AllocationError] = []

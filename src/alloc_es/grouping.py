@@ -108,7 +108,7 @@ class GroupWriter:
         with self._changed:
             if self._closing:
                 raise StoreUnavailable("the connection was closed", retryable=False)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = self._start()
             self._line.append(batch)
             self._waiting += len(allotments)

@@ -95,9 +95,12 @@ class Spawner:
         return route.router.route(unit)
 
     def learn(self, decision: Recorded[DecisionEvent], read_at: float) -> None:
-        """Take over what this process decided or read itself, if its workflow is kept."""
+        """Take over what this process decided or read itself.
+
+        Also where nothing is kept: another thread may be about to keep what it read before.
+        """
         held = self._routes.get(decision.event.key)
-        if held is not None and held.generation < decision.generation:
+        if held is None or held.generation < decision.generation:
             self._routes.put(Route(decision, read_at))
 
     def spawn(

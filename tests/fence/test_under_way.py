@@ -220,6 +220,39 @@ def test_a_decision_waits_for_a_group_that_is_being_routed_again(
         assert one_run(deciding, "run-2", "unit-1").generation == 4
 
 
+@pytest.mark.postgresql
+def test_a_spawner_that_is_stopped_inside_of_the_fence_keeps_decisions_out_for_a_moment_only(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the server waits for a stopped client as long as for any transaction: the
+    decision then fails. The run is recorded once the client goes on.
+    """
+    with (
+        connect(postgres_url, timeout=60) as allocations,
+        connect(postgres_url, timeout=20) as deciding,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        contested(allocations)
+        genuine = Recording._reroute
+        is_inside, goes_on = Event(), Event()
+
+        def reroute(self: Recording, *arguments: Any) -> RunGroup:
+            is_inside.set()
+            assert goes_on.wait(60)
+            return genuine(self, *arguments)
+
+        monkeypatch.setattr(Recording, "_reroute", reroute)
+        deciding.workflow(*KEY).commit_allocation({V2: 5_000})
+        spawned = pool.submit(one_run, allocations, "run-1", "unit-1")
+        assert is_inside.wait(60)
+        try:
+            promoted = deciding.workflow(*KEY).promote_challenger(V2)
+        finally:
+            goes_on.set()
+        assert spawned.result().generation == promoted.generation == 4
+        assert [each.event.run_id for each in allocations.runs()] == ["first", "run-1"]
+
+
 def require_recorded(allocations: Allocations, run: RunSpawned, generation: int) -> None:
     """It is the last run of the log, of a generation, verified at the end of the decisions."""
     assert run == [each.event for each in allocations.runs()][-1]

@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from threading import Barrier, Condition, get_ident
+from threading import Barrier, Condition, Event, get_ident
+from typing import Any
 
 import pytest
 
 from alloc_es import Allocations, Patience, UnknownWorkflow, connect
+from alloc_es.store import EventLog
 from tests.support.overlap import in_threads
 from tests.support.recorders import READS, before_each
 
@@ -70,6 +73,13 @@ def opened(url: str, clock: Clock) -> Iterator[Allocations]:
         yield allocations
 
 
+def forget(allocations: Allocations) -> None:
+    """Leave nothing in memory, as in a connection that has just been made."""
+    routes = allocations._ledger.spawner._routes
+    routes._young.clear()
+    routes._old.clear()
+
+
 def generation(allocations: Allocations) -> int:
     return allocations.workflow(*KEY).peek("customer-17").generation
 
@@ -80,6 +90,7 @@ def test_nothing_is_read_while_the_allocation_is_in_memory(
     """Red when `peek` reads each time, or the age of what is kept counts from another read."""
     with opened(store_url, clock) as allocations:
         workflow = allocations.workflow(*KEY)
+        forget(allocations)
         reads.clear()
         first = [workflow.peek(f"customer-{number}") for number in range(50)]
         assert reads == ["select_events"]
@@ -127,6 +138,8 @@ def test_threads_that_peek_at_the_same_time_share_one_read(
         if kept:
             generation(allocations)
             clock.now += 1.001
+        else:
+            forget(allocations)
         clock.tick = 0.001
         reads.clear()
         clock.looks.clear()
@@ -142,6 +155,7 @@ def test_threads_that_waited_for_a_slow_read_do_not_read_one_after_the_other(
 ) -> None:
     """Red when only what was read within the last second will do for who has waited for it."""
     with opened(store_url, clock) as allocations:
+        forget(allocations)
         clock.tick = 0.001
         reads.clear()
         clock.looks.clear()
@@ -198,6 +212,33 @@ def test_what_this_connection_decides_is_seen_at_once(
             routing = workflow.peek("customer-17")
             assert (routing.generation, reads) == (made.generation, [])
         assert routing.version == "v1"
+
+
+def test_a_decision_is_not_lost_on_a_peek_that_read_before_it(
+    store_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a decision is taken over only where its workflow is in memory: a thread that
+    had read what held before would then keep that.
+    """
+    with opened(store_url, clock) as allocations, ThreadPoolExecutor(1) as pool:
+        workflow = allocations.workflow(*KEY)
+        forget(allocations)
+        has_read, may_keep = Event(), Event()
+        genuine = EventLog.newest
+
+        def newest(log: EventLog[Any], stream: str) -> Any:
+            found = genuine(log, stream)
+            if not has_read.is_set():
+                has_read.set()
+                may_keep.wait(WAIT_SECONDS)
+            return found
+
+        monkeypatch.setattr(EventLog, "newest", newest)
+        peeked = pool.submit(generation, allocations)
+        assert has_read.wait(WAIT_SECONDS)
+        made = workflow.promote_challenger("v2")
+        may_keep.set()
+        assert (peeked.result(), generation(allocations)) == (2, made.generation)
 
 
 def test_what_another_connection_decides_is_seen_within_a_second(

@@ -16,6 +16,8 @@ from alloc_es.store.postgres_datastore import Datastore
 from alloc_es.store.schema import check_version, migrations
 
 _MIGRATION_LOCK = 1634496355
+# Routing a group again takes some milliseconds.
+_LONGEST_PAUSE_MS = 1_000
 
 
 class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
@@ -64,9 +66,13 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             columns, Identifier(datastore.schema, "decision_events")
         )
         self._select_newest_decisions = newest.format(decision).as_bytes()
+        # A client that is stopped inside of the fence must not keep the others out for long.
         self._share_fence = (
-            SQL("SELECT {0}(string_to_array(%s, E'\n'))")
-            .format(Identifier(datastore.schema, "share_fence"))
+            SQL(
+                "SELECT set_config('idle_in_transaction_session_timeout', '{0}', true),"
+                " {1}(string_to_array(%s, E'\n'))"
+            )
+            .format(_LONGEST_PAUSE_MS, Identifier(datastore.schema, "share_fence"))
             .as_bytes()
         )
         self._record_runs = (

@@ -29,7 +29,7 @@ _GRACE = 1.0
 # only says that the connection ends, the statement may have been carried out. The codes:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
-_HOPELESS = ("0A", "22", "23", "25", "28", "3D", "3F", "42", "53100", "54")
+_HOPELESS = ("0A", "22", "23", "25006", "28", "3D", "3F", "42", "53100", "54")
 
 
 class Datastore(PostgresDatastore):
@@ -122,7 +122,7 @@ class Datastore(PostgresDatastore):
         """Our error for the driver's: what is not known to be undone may have been done."""
         cause = error if isinstance(error, psycopg.Error) else error.__cause__
         state = getattr(cause, "sqlstate", None) or ""
-        problem = f"{self.where}: {' '.join(str(error).split())}"
+        problem = f"{self.where}: {_in_words(cause or error)}"
         if isinstance(cause, PoolTimeout):
             problem = f"{self.where} gave no connection: it is down, or has none left"
         if sent and (not state or state.startswith(_CONNECTION_ENDED)):
@@ -146,6 +146,12 @@ def _describe(parameters: dict[str, Any], schema: str) -> str:
     return f"PostgreSQL {database} on {host}{port}, schema {schema}"
 
 
+def _in_words(error: BaseException) -> str:
+    """What the server or libpq said, without the statement that it said it of."""
+    said = isinstance(error, psycopg.Error) and error.diag.message_primary
+    return said or " ".join(str(error).split())
+
+
 def _is_conflict(cause: BaseException | None) -> bool:
     """Whether a place or a command id was taken, and not a position, which is a fault."""
     if not isinstance(cause, psycopg.errors.UniqueViolation):
@@ -158,5 +164,5 @@ def _is_refused_login(cause: BaseException | None) -> bool:
     """Whether a connection failed for good; libpq gives such failures no SQLSTATE."""
     if not isinstance(cause, OperationalError) or cause.sqlstate:
         return False
-    final = ("authentication failed", "does not exist", "no pg_hba.conf entry")
+    final = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid ")
     return any(phrase in str(cause) for phrase in final)

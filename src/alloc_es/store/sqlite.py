@@ -167,6 +167,8 @@ class Datastore(SQLiteDatastore):
         hopeless = any(name.startswith(code) for code in _HOPELESS)
         if name.startswith("SQLITE_IOERR"):
             return AnswerLost(f"{self.where}: {error}")
+        if name.startswith("SQLITE_BUSY"):
+            return StoreUnavailable(f"{self.where} is locked: another process is writing to it")
         return StoreUnavailable(f"{self.where}: {error}", retryable=not hopeless)
 
 
