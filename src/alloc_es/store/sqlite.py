@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -236,11 +237,9 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
                 group = reroute([notification(row) for row in cursor.fetchall()])
             cursor.execute("SELECT COALESCE(MAX(notification_id), 0) FROM decision_events")
             position: int = cursor.fetchone()[0]
-            written = str(position)
-            rows = (
-                (stream, 1, RUN_SPAWNED, state.replace(POSITION, written).encode())
-                for stream, state in zip(group.streams, group.states, strict=True)
-            )
+            # All at once: JSON text holds no line feed.
+            states = "\n".join(group.states).replace(POSITION, str(position)).encode()
+            rows = zip(group.streams, repeat(1), repeat(RUN_SPAWNED), states.split(b"\n"))
             cursor.executemany(self.insert_events_statement, rows)
         return position
 
