@@ -59,11 +59,12 @@ def connect(
 
     `actor` is recorded with every command that names no other. `max_challengers` above 1
     is tournament mode. A call that meets an unavailable store tries for `timeout` seconds,
-    0.001 to 86,400, and one that is under way then may take as long again; `connect`
-    itself gives up on a server that can't be reached after 2. The allocations of the
-    `cached_workflows` workflows used last are kept in memory, about 6 KB each. `clock`,
-    `new_id` (for command ids and salts) and `patience` replace the sources of time,
-    randomness and waiting.
+    0.001 to 86,400. A command or a read that is under way then may take as long again, a
+    run that is being recorded as long again but at most 1 second; `connect` itself gives
+    up on a server that can't be reached after 2. The allocations of the
+    `cached_workflows` workflows used last are kept in memory: about 1 KB each, and 3 KB
+    where runs are spawned. `clock`, `new_id` (for command ids and salts) and `patience`
+    replace the sources of time, randomness and waiting.
 
     Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
     `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
