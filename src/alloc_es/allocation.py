@@ -1,13 +1,18 @@
 """The state of one workflow: its current version, its challengers and the split between them."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from alloc_es.identity import TenantId, Version, WorkflowId, WorkflowKey
-from alloc_es.split import Slots, size
+from alloc_es.split import ALL_BUCKETS, Slots, join, size
 
 ArmName = Literal["control", "challenger"]
+
+HASH_VERSION = 1
+"""The hash that new episodes are pinned to."""
+
+_HASH_VERSIONS = frozenset({HASH_VERSION})
 
 
 class Frozen(BaseModel):
@@ -48,6 +53,16 @@ class Allocation(Frozen):
     hash_version: int
     arms: tuple[Arm, ...] = Field(min_length=1)
     previous_current: Version | None
+
+    @model_validator(mode="after")
+    def _check_that_it_routes(self) -> Self:
+        """Every unit must have an arm, also by what other hands have written."""
+        if self.hash_version not in _HASH_VERSIONS:
+            raise ValueError(f"hash version {self.hash_version} is not known here")
+        slots = [arm.slots for arm in self.arms]
+        if join(*slots) != ALL_BUCKETS or any(a >= b for group in slots for a, b in group):
+            raise ValueError("its slots are not all buckets, each once")
+        return self
 
     @property
     def key(self) -> WorkflowKey:

@@ -1,7 +1,7 @@
 """Which version a run gets: routes kept in memory, and the runs that are allotted by them."""
 
 from datetime import UTC, datetime
-from threading import Lock
+from threading import RLock
 
 from alloc_es.codec import RunForm, time_text
 from alloc_es.errors import AllocationError, RunIdTaken
@@ -14,20 +14,36 @@ from alloc_es.store.log import Recorded
 class Route:
     """What runs of one workflow are allotted by: the allocation that a decision left behind.
 
-    `read_at` is a moment, on the monotonic clock, at which the decision was the newest.
+    At some moment between `read_at` and `known_at`, on the monotonic clock, the decision
+    was the newest.
     """
 
-    __slots__ = ("_samples", "digest", "generation", "key", "read_at", "router", "stream")
+    __slots__ = (
+        "_samples",
+        "digest",
+        "generation",
+        "key",
+        "known_at",
+        "read_at",
+        "router",
+        "stream",
+    )
 
-    def __init__(self, decision: Recorded[DecisionEvent], read_at: float) -> None:
+    def __init__(self, decision: Recorded[DecisionEvent], read_at: float, known_at: float) -> None:
         allocation = decision.event.allocation
         self.digest = decision.digest
         self.key = allocation.key
         self.stream = self.key.stream
         self.generation = allocation.generation
         self.read_at = read_at
+        self.known_at = known_at
         self.router = Router(allocation)
         self._samples: list[tuple[RunSpawned, RunForm] | None] = [None] * len(self.router.slots)
+
+    def confirm(self, read_at: float, known_at: float) -> None:
+        """It was found to be the newest between two moments, which may be earlier ones."""
+        if read_at >= self.read_at:
+            self.read_at, self.known_at = read_at, known_at
 
     def sample(self, slot: int) -> tuple[RunSpawned, RunForm]:
         """A run of a slot, with what each run has of its own left open, and its JSON."""
@@ -68,7 +84,8 @@ class RouteCache:
         self._half = max(1, capacity // 2)
         self._young: dict[WorkflowKey, Route] = {}
         self._old: dict[WorkflowKey, Route] = {}
-        self._lock = Lock()
+        # A signal's handler may peek while its thread is in here.
+        self._lock = RLock()
 
     def get(self, key: WorkflowKey) -> Route | None:
         """The route of a workflow, or None when it is not kept."""
@@ -80,17 +97,23 @@ class RouteCache:
         return route
 
     def put(self, route: Route) -> None:
-        """Keep a route, unless one of a later generation is kept."""
+        """Keep a route, unless one is kept that is, or may be, of a later decision.
+
+        An earlier generation is believed when it was read after the later one was known: a
+        database may be restored from a backup.
+        """
         with self._lock:
             held = self._young.get(route.key) or self._old.get(route.key)
-            if held is None or held.generation <= route.generation:
+            if held is not None and held.digest == route.digest:
+                held.confirm(route.read_at, route.known_at)
+                self._keep(held)
+            elif (
+                held is None or held.generation < route.generation or held.known_at < route.read_at
+            ):
                 self._keep(route)
 
     def replace(self, route: Route) -> None:
-        """Keep a route that was found under the fence, whatever is kept.
-
-        A database that was restored from a backup may be at an earlier generation.
-        """
+        """Keep a route that was found under the fence, whatever is kept."""
         with self._lock:
             self._keep(route)
 

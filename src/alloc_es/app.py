@@ -226,4 +226,7 @@ def _aware_time(clock: Callable[[], object]) -> datetime:
     now = clock()
     if not isinstance(now, datetime) or now.utcoffset() is None:
         raise InvalidSetting("clock", f"it says {shown(now)}, not a datetime with its time zone")
-    return now.astimezone(UTC)
+    try:
+        return now.astimezone(UTC)
+    except OverflowError:
+        raise InvalidSetting("clock", f"it says {shown(now)}, which UTC can't say") from None

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeGuard, assert_never
 
-from alloc_es.allocation import Allocation, Arm
+from alloc_es.allocation import HASH_VERSION, Allocation, Arm
 from alloc_es.commands import (
     Command,
     CommitAllocation,
@@ -31,7 +31,6 @@ from alloc_es.events import (
     DecisionEvent,
 )
 from alloc_es.identity import Version, WorkflowKey
-from alloc_es.routing import HASH_VERSION
 from alloc_es.split import ALL_BUCKETS, BUCKETS, Slots, join, resize
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from enum import Enum
-from threading import Condition, Event, Thread, current_thread
+from threading import Condition, Lock, RLock, Thread, current_thread
+from typing import TypeAlias
 
 from alloc_es.allotting import Allotment
 from alloc_es.clock import Patience
@@ -23,7 +24,11 @@ MAX_PREPARED = 4 * MAX_GROUP
 GRACE = 1.0
 """Seconds, at most, that a call waits beyond its deadline for a group that is under way."""
 
-Waiter = Event | asyncio.Future[None]
+Waiter: TypeAlias = "Lock | asyncio.Future[None]"
+"""What a caller waits at: a thread at a lock that is taken, until it is let go.
+
+Not at an `Event`: an interrupt may leave the lock inside of one taken for ever.
+"""
 
 
 class Stage(Enum):
@@ -91,7 +96,11 @@ class GroupWriter:
         self._line: deque[Batch] = deque()
         self._waiting = 0
         self._gone = 0
-        self._changed = Condition()
+        # Both are used by `with` as they are, and never through the condition, whose own entry
+        # is Python: an interrupt there would leave the lock taken for ever. And it is one that
+        # a thread may take twice: the collector may close this writer on its own thread.
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
         self._thread: Thread | None = None
         self._closing = False
         self._process = os.getpid()
@@ -105,21 +114,24 @@ class GroupWriter:
     def submit(self, allotments: Sequence[Allotment], waiter: Waiter, timeout: float) -> Batch:
         """Put runs into the line. Raises `StoreUnavailable` once the writer was closed."""
         batch = Batch(allotments, waiter, timeout)
-        with self._changed:
+        with self._lock:
             if self._closing:
                 raise StoreUnavailable("the connection was closed", retryable=False)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = self._start()
+                self._start()
+            if self._thread is current_thread():
+                problem = "a run can't be spawned by what is called while runs are recorded"
+                raise StoreUnavailable(problem, retryable=False)
             self._line.append(batch)
             self._waiting += len(allotments)
             self._changed.notify()
         return batch
 
-    def wait(self, batch: Batch, event: Event) -> None:
+    def wait(self, batch: Batch, latch: Lock) -> None:
         """Wait in a thread until a batch is settled, or given up."""
         try:
-            if not event.wait(batch.timeout) and not self.withdraw(batch):
-                event.wait(batch.grace)
+            if not latch.acquire(timeout=batch.timeout) and not self.withdraw(batch):
+                latch.acquire(timeout=batch.grace)
                 self.give_up(batch)
         except BaseException:
             self.withdraw(batch)
@@ -150,7 +162,7 @@ class GroupWriter:
 
     def withdraw(self, batch: Batch) -> bool:
         """Take a batch out of the line; False if it is no longer there, and then for good."""
-        with self._changed:
+        with self._lock:
             batch.late = True
             if batch.stage is not Stage.WAITING:
                 return False
@@ -171,7 +183,7 @@ class GroupWriter:
 
     def give_up(self, batch: Batch) -> None:
         """Wait no longer for a group that is under way."""
-        with self._changed:
+        with self._lock:
             if batch.stage is not Stage.DONE:
                 batch.stage = Stage.GIVEN_UP
                 batch.error = StoreUnavailable(
@@ -183,24 +195,23 @@ class GroupWriter:
         """Record what waits, then end the thread; later runs are refused."""
         if os.getpid() != self._process:
             return
-        with self._changed:
+        with self._lock:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
             thread = self._thread
         # The last handle may be collected by the writer's own thread.
-        if thread is not None and thread is not current_thread():
+        if thread is not None and thread is not current_thread() and thread.is_alive():
             thread.join(2 * self._patience.timeout + GRACE)
 
-    def _start(self) -> Thread:
+    def _start(self) -> None:
         # A daemon, because the interpreter waits for other threads before it tells anybody
-        # that it ends.
-        thread = Thread(target=self._run, name="alloc-es group writer", daemon=True)
+        # that it ends. It is known before it runs: an interrupt must not leave one that is not.
+        self._thread = Thread(target=self._run, name="alloc-es group writer", daemon=True)
         try:
-            thread.start()
+            self._thread.start()
         except RuntimeError as error:
             problem = f"no thread can be started to record runs: {error}"
             raise StoreUnavailable(problem, retryable=False) from error
-        return thread
 
     def _run(self) -> None:
         attempt = 0
@@ -222,7 +233,7 @@ class GroupWriter:
     def _take(self) -> list[Batch]:
         """The next group; empty when the writer was closed and nothing waits."""
         batches: list[Batch] = []
-        with self._changed:
+        with self._lock:
             while not batches:
                 while not self._line and not self._closing:
                     self._changed.wait()
@@ -243,7 +254,7 @@ class GroupWriter:
     def _failed(self, batches: Iterable[Batch], error: StoreUnavailable) -> None:
         """Put a group back where it came from, for another attempt while its callers wait."""
         again, ended = [], []
-        with self._changed:
+        with self._lock:
             for batch in batches:
                 if isinstance(error, AnswerLost):
                     _doubt(batch)
@@ -259,12 +270,19 @@ class GroupWriter:
         self._finish(ended, error)
 
     def _finish(self, batches: Iterable[Batch], error: Exception | None) -> None:
-        with self._changed:
+        with self._lock:
             for batch in batches:
                 if batch.stage is Stage.TAKEN:
                     batch.stage = Stage.DONE
                     batch.error = error
         _wake(batch.waiter for batch in batches)
+
+
+def taken_lock() -> Lock:
+    """A lock for a thread to wait at."""
+    lock = Lock()
+    lock.acquire()
+    return lock
 
 
 def _doubt(batch: Batch) -> None:
@@ -276,10 +294,10 @@ def _wake(waiters: Iterable[Waiter]) -> None:
     """Wake threads one by one, and each event loop once for all its tasks."""
     futures: defaultdict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = defaultdict(list)
     for waiter in waiters:
-        if isinstance(waiter, Event):
-            waiter.set()
-        else:
+        if isinstance(waiter, asyncio.Future):
             futures[waiter.get_loop()].append(waiter)
+        else:
+            waiter.release()
     for loop, of_loop in futures.items():
         # A loop that was closed has nobody left who waits.
         with suppress(RuntimeError):

@@ -66,7 +66,7 @@ class Recording:
             for key in missing:
                 newest = found.get(key.stream)
                 if isinstance(newest, Recorded):
-                    routes[key] = Route(newest, now)
+                    routes[key] = Route(newest, now, self._patience.monotonic())
                     self._routes.put(routes[key])
             _refuse((a for a in allotments if a.key not in routes), found)
         for allotment in allotments:
@@ -84,11 +84,12 @@ class Recording:
             for allotment in group:
                 allotment.doubt()
             raise
+        known_at = self._patience.monotonic()
         unsettled = [a for a in group if not a.settled]
         for allotment in unsettled:
             allotment.record(position)
             assert allotment.route is not None
-            allotment.route.read_at = now
+            allotment.route.confirm(now, known_at)
         self.counts.groups += 1
         self.counts.recorded += len(unsettled)
 
@@ -98,7 +99,7 @@ class Recording:
         routes: dict[WorkflowKey, Route] = {}
         for newest in found.values():
             if isinstance(newest, Recorded):
-                route = Route(newest, now)
+                route = Route(newest, now, now)
                 routes[route.key] = route
                 self._routes.replace(route)
         _refuse((a for a in group if a.key not in routes), found)

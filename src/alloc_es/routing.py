@@ -5,7 +5,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from alloc_es.allocation import Allocation, ArmName
+from alloc_es.allocation import HASH_VERSION, Allocation, ArmName
 from alloc_es.identity import Unit, Version
 from alloc_es.split import BUCKETS, Slot
 
@@ -16,9 +16,6 @@ _4_bytes = Struct(">I").pack
 _first_8_bytes = Struct(">Q24x").unpack
 # A fifth of the time of a call of the class, which reads each field's keyword.
 _new_tuple = tuple.__new__
-
-HASH_VERSION = 1
-"""The hash that new episodes are pinned to."""
 
 
 class Routing(NamedTuple):

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
-from threading import Event, Lock
+from threading import Lock
 from typing import NamedTuple
 
 from alloc_es.allotting import Allotment, Route, RouteCache
@@ -19,7 +19,7 @@ from alloc_es.errors import (
     UnknownWorkflow,
 )
 from alloc_es.events import DecisionEvent, RunSpawned
-from alloc_es.grouping import Batch, GroupWriter
+from alloc_es.grouping import Batch, GroupWriter, taken_lock
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier, run_stream
 from alloc_es.recording import Recording
 from alloc_es.routing import Routing
@@ -95,13 +95,11 @@ class Spawner:
         return route.router.route(unit)
 
     def learn(self, decision: Recorded[DecisionEvent], read_at: float) -> None:
-        """Take over what this process decided or read itself.
+        """Take over what this process decided, or read when it was the newest.
 
         Also where nothing is kept: another thread may be about to keep what it read before.
         """
-        held = self._routes.get(decision.event.key)
-        if held is None or held.generation < decision.generation:
-            self._routes.put(Route(decision, read_at))
+        self._routes.put(Route(decision, read_at, self._patience.monotonic()))
 
     def spawn(
         self, key: WorkflowKey, run_id: RunId, unit: Unit, actor: Actor, timeout: float | None
@@ -195,9 +193,9 @@ class Spawner:
         return allotment
 
     def _settle(self, allotments: Sequence[Allotment], timeout: float | None) -> Batch:
-        event = Event()
-        batch = self._writer.submit(allotments, event, timeout or self._patience.timeout)
-        self._writer.wait(batch, event)
+        lock = taken_lock()
+        batch = self._writer.submit(allotments, lock, timeout or self._patience.timeout)
+        self._writer.wait(batch, lock)
         return batch
 
     def _read(self, key: WorkflowKey) -> Route:
@@ -215,7 +213,7 @@ class Spawner:
             newest = self._patience.insist(lambda: self._decisions.newest(key.stream))
             if newest is None:
                 raise UnknownWorkflow(key)
-            route = Route(newest, now)
+            route = Route(newest, now, self._patience.monotonic())
             self._routes.put(route)
             return route
         finally:

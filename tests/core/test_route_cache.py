@@ -27,12 +27,13 @@ class Watched(Route):
     __slots__ = ("__weakref__",)
 
 
-def route(number: int, generation: int = 1) -> Watched:
+def route(number: int, generation: int = 1, read_at: float = 0.0, known_at: float = 0.0) -> Watched:
     """A route of a workflow of its own, at a generation."""
     changed = {"workflow_id": f"workflow-{number}", "generation": generation}
     allocation = EVENT.allocation.model_copy(update=changed)
     event = EVENT.model_copy(update={"allocation": allocation})
-    return Watched(Recorded(1, event, f"digest {generation} of {number}"), read_at=0.0)
+    recorded = Recorded(1, event, f"digest {generation} of {number}")
+    return Watched(recorded, read_at=read_at, known_at=known_at)
 
 
 def key(number: int) -> WorkflowKey:
@@ -105,6 +106,31 @@ def test_an_earlier_generation_is_not_put_before_a_later_one_that_has_grown_old(
     cache.put(route(1))
     cache.put(route(0, 2))
     assert generation(cache, 0) == 3
+
+
+def test_an_earlier_generation_is_believed_when_it_was_read_after_the_later_one_was_known() -> None:
+    """Red when the higher generation always wins: in a restored store nothing of the earlier one
+    is then ever kept. And when the moment counts at which the later one was asked for.
+    """
+    cache = RouteCache(10)
+    cache.put(route(0, 3, read_at=1.0, known_at=4.0))
+    cache.put(route(0, 2, read_at=3.0, known_at=5.0))
+    assert generation(cache, 0) == 3
+    cache.put(route(0, 2, read_at=4.5, known_at=5.0))
+    assert generation(cache, 0) == 2
+
+
+def test_what_was_found_again_stays_and_is_young_again() -> None:
+    """Red when the same decision, read again, costs what was prepared of it, or an older look
+    makes it older.
+    """
+    cache = RouteCache(10)
+    kept = route(0, 3, read_at=1.0, known_at=2.0)
+    cache.put(kept)
+    cache.put(route(0, 3, read_at=5.0, known_at=6.0))
+    cache.put(route(0, 3, read_at=3.0, known_at=7.0))
+    assert cache.get(kept.key) is kept
+    assert (kept.read_at, kept.known_at) == (5.0, 6.0)
 
 
 def test_what_was_found_under_the_fence_replaces_even_a_later_generation() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -79,11 +78,14 @@ class Interrupted(BaseException):
     """What a handler of a signal raises, as Python's own does for Ctrl-C."""
 
 
-class Broken(threading.Event):
-    """An event whose wait is broken off."""
+class Broken:
+    """A lock at which the wait is broken off."""
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def acquire(self, timeout: float) -> bool:
         raise Interrupted(timeout)
+
+    def release(self) -> None:
+        """Nobody waits."""
 
 
 def test_a_caller_that_is_interrupted_leaves_the_line(
@@ -94,7 +96,7 @@ def test_a_caller_that_is_interrupted_leaves_the_line(
         first = pool.submit(workflow.spawn_run, "first")
         gate.await_groups(1)
         with monkeypatch.context() as patched:
-            patched.setattr(spawning, "Event", Broken)
+            patched.setattr(spawning, "taken_lock", Broken)
             with pytest.raises(Interrupted):
                 workflow.spawn_run("interrupted")
         assert gate.asked == 2

@@ -11,6 +11,8 @@ from tests.support.raw import DECISIONS, RUNS, Raw, raw
 
 Tamper = Callable[[dict[str, Any]], object]
 
+UNROUTABLE = "allocation: Value error, its slots are not all buckets, each once"
+
 TAMPERED: dict[str, tuple[Tamper, str]] = {
     "a schema version from the future": (
         lambda fields: fields.update(schema_version=2),
@@ -33,7 +35,20 @@ TAMPERED: dict[str, tuple[Tamper, str]] = {
         lambda fields: fields["allocation"].update(tenant_id="beta"),
         "it says that it is event 2 of allocation/beta/triage",
     ),
+    "an unknown hash": (
+        lambda fields: fields["allocation"].update(hash_version=99),
+        "allocation: Value error, hash version 99 is not known here",
+    ),
+    "no slots": (lambda fields: give_slots(fields, []), UNROUTABLE),
+    "slots with a hole": (lambda fields: give_slots(fields, [[0, 400]]), UNROUTABLE),
+    "slots of two arms": (lambda fields: give_slots(fields, [[0, 600]]), UNROUTABLE),
+    "an empty slot": (lambda fields: give_slots(fields, [[0, 500], [500, 500]]), UNROUTABLE),
 }
+
+
+def give_slots(fields: dict[str, Any], slots: list[list[int]]) -> None:
+    """Let the challenger, which has the first 500 buckets, have others."""
+    fields["allocation"]["arms"][1]["slots"] = slots
 
 
 @pytest.mark.parametrize("how", TAMPERED)
