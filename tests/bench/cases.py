@@ -142,7 +142,7 @@ def lone_run(stores: Stores, scale: Scale) -> Case:
             Contender(plain, partial(_inserting, stores.row, scale)),
             Contender("plain INSERT into an equal table", partial(_inserting_row, stores, scale)),
         ),
-        (AtMost(own, plain, 2.5),),
+        (AtMost(own, plain, 2.5),) if stores.kind == "PostgreSQL" else (),
         note=(
             f"the p50 of {scale.lone_calls} runs, one after another; the INSERTs are told the "
             "version, and an equal table has the run log's columns and indexes"

@@ -43,14 +43,16 @@ DECLARE
     verified_at bigint;
 BEGIN
     PERFORM share_fence(fenced);
-    PERFORM FROM unnest(fenced, string_to_array(digests, E'\n')) AS held (stream, digest)
-    WHERE digest IS DISTINCT FROM (
-        SELECT encode(sha256(state), 'hex') FROM decision_events
-        WHERE originator_id = stream ORDER BY originator_version DESC LIMIT 1
-    );
-    IF FOUND THEN
+    IF EXISTS (
+        SELECT FROM unnest(fenced, string_to_array(digests, E'\n')) AS held (stream, digest)
+        WHERE digest IS DISTINCT FROM (
+            SELECT encode(sha256(state), 'hex') FROM decision_events
+            WHERE originator_id = stream ORDER BY originator_version DESC LIMIT 1
+        )
+    ) THEN
         RETURN NULL;
     END IF;
+    -- Looked up by itself, so that runs which were verified too early can be told by it.
     SELECT max(notification_id) INTO verified_at FROM decision_events;
     INSERT INTO run_events (originator_id, originator_version, topic, state)
     SELECT stream, 1, 'RunSpawned', convert_to(state, 'UTF8')
