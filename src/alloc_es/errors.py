@@ -232,9 +232,13 @@ class GenerationConflict(AllocationError):
             else "nothing was ever decided"
         )
         now = "would be refused now: " + str(refusal) if refusal else "would still be legal"
-        super().__init__(
-            f"{key} is at generation {actual}, not {expected}: {won}; the command {now}"
+        held = (
+            f"{key} is at generation {actual}, not {expected}"
+            if expected != actual
+            else f"others decided on {key} before each of {attempts} attempts; "
+            f"it is at generation {actual}"
         )
+        super().__init__(f"{held}: {won}; the command {now}")
 
     @property
     def still_legal(self) -> bool:

@@ -37,7 +37,8 @@ def start_on_empty(barrier: Any, urls: list[str], name: str) -> list[str]:
 
 def commit(barrier: Any, url: str, name: str, shares: list[int]) -> list[tuple[int, int]]:
     """Commit the shares one after the other; the generation and the attempts of each."""
-    with connect(url, actor=name, migrate=False) as allocations:
+    # However long a machine with other work to do takes over it.
+    with connect(url, actor=name, timeout=100, migrate=False) as allocations:
         workflow = allocations.workflow("acme", "triage")
         barrier.wait()
         commits = [workflow.commit_allocation({"v2": share}) for share in shares]

@@ -145,6 +145,15 @@ def test_a_message_says_what_held_what_was_asked_and_what_to_do(
         assert word in str(error)
 
 
+def test_who_lost_every_attempt_is_told_so_and_not_that_a_generation_is_not_itself() -> None:
+    """Red when the message compares the generation that was found with itself."""
+    lost = errors.GenerationConflict(
+        KEY, expected=2, actual=2, winner=None, refusal=None, lost_at_commit=True, attempts=7
+    )
+    assert "before each of 7 attempts; it is at generation 2" in str(lost)
+    assert "not 2" not in str(lost)
+
+
 def test_an_incumbent_is_named_with_its_time() -> None:
     error = examples()[5]
     assert isinstance(error, errors.ChallengerAlreadyLive)
