@@ -1,14 +1,14 @@
 """The ledger's own rows by the driver alone: what is left of a commit without our code."""
 
 import sqlite3
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Self
 
 import psycopg
 from psycopg.sql import SQL, Identifier
+
+from tests.bench.held import Held
 
 LEDGER_TABLE = "decision_events"
 KEYED_TABLE = "bench_keyed_events"
@@ -17,7 +17,7 @@ Row = tuple[str, int, str, bytes]
 """Stream, place, name and bytes of an event."""
 
 
-class Bare(ABC):
+class Bare(Held):
     """One held connection that commits each statement on its own."""
 
     @abstractmethod
@@ -31,21 +31,6 @@ class Bare(ABC):
     @abstractmethod
     def hurry(self) -> None:
         """From now on, do not wait for the disk."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 BareOpener = Callable[[], AbstractContextManager[Bare]]

@@ -1,12 +1,10 @@
 """Runs as plain rows: an equal table without triggers, and the driver alone."""
 
 import sqlite3
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 from uuid import uuid4
 
 import psycopg
@@ -16,6 +14,7 @@ from alloc_es import codec
 from alloc_es.events import RunSpawned
 from alloc_es.identity import Actor, RunId, TenantId, Unit, Version, WorkflowId, run_stream
 from tests.bench.bare import Row
+from tests.bench.held import Held
 from tests.bench.rivals import ACTOR, CURRENT, TENANT
 
 _TABLE = "bench_plain_runs"
@@ -33,7 +32,7 @@ def ready_rows(count: int) -> list[Row]:
     ]
 
 
-class PlainRuns(ABC):
+class PlainRuns(Held):
     """One held connection to a table with the run log's columns, checks and indexes."""
 
     @abstractmethod
@@ -43,21 +42,6 @@ class PlainRuns(ABC):
     @abstractmethod
     def insert_many(self, rows: Sequence[Row]) -> None:
         """Rows in one transaction, by `executemany`."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 PlainOpener = Callable[[], AbstractContextManager[PlainRuns]]

@@ -1,10 +1,10 @@
 """What is measured side by side: the same decision, kept in three ways on the same store."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Self
+
+from tests.bench.held import Held
 
 TENANT = "acme"
 ACTOR = "scheduler-a"
@@ -17,7 +17,7 @@ class LostRace(Exception):
     """The expected generation was no longer the newest."""
 
 
-class Rival(ABC):
+class Rival(Held):
     """One way to keep allocations, connected to one store.
 
     A `commit` loads what is stored, compares its generation with the expected one and
@@ -43,21 +43,6 @@ class Rival(ABC):
     @abstractmethod
     def insert_run(self, key: str, run_id: str) -> None:
         """Record a run in a commit of its own."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give back the connections."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 Opener = Callable[[], AbstractContextManager[Rival]]
