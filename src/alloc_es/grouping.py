@@ -71,8 +71,6 @@ class Batch:
             raise error
         if allotment.in_doubt:
             return OutcomeUnknown(allotment.key, error.problem, run_id=allotment.run_id)
-        if isinstance(error, AnswerLost):
-            return StoreUnavailable(error.problem, retryable=error.retryable)
         # Each caller raises it, and a raised error gathers the tracebacks of all who do.
         own = copy(error)
         own.__cause__ = error.__cause__
