@@ -146,6 +146,25 @@ def test_a_second_ctrl_c_does_not_wait_for_the_store(postgres_url: str) -> None:
     assert "interrupted: no row is settled, nothing is known of the next ones" in error["message"]
 
 
+def test_who_insists_hears_no_word_of_the_next_ctrl_c() -> None:
+    """Red when SIGINT is ignored, which Python tells of on stderr for one that just came.
+
+    That moment can't be forced, so what is looked at is that a handler takes it.
+    """
+    interrupts = Interrupts()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with interrupts.kept():
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            assert interrupts.insisting
+            signal.raise_signal(signal.SIGINT)
+        assert callable(signal.getsignal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def blocks(onlooker: psycopg.Connection[Any], pid: int) -> bool:
     """Whether another connection waits for a lock that a server process holds."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"

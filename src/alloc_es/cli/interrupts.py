@@ -52,7 +52,12 @@ class Interrupts:
         self.insisting = self.heard
         self.heard = True
         if self.insisting:
-            # More of them would only break what now ends the command.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # More of them would only break what now ends the command. Not SIG_IGN: one that came
+            # just before it is then told on stderr, "ignored due to race condition" (bpo-43406).
+            signal.signal(signal.SIGINT, _pass_over)
         if self._idle or self.insisting:
             raise KeyboardInterrupt
+
+
+def _pass_over(_number: int, _frame: FrameType | None) -> None:
+    """Hear nothing any more."""
