@@ -91,6 +91,14 @@ def test_every_run_is_recorded_once_and_told_in_the_order_of_the_rows(
     assert f"alloc-es: 0 recorded, {count:,} known before, 0 failed, 0 re-routed; " in again.stderr
 
 
+def goes_on(terminal: Terminal, path: str, done: Done, count: int) -> None:
+    """The command that ended early is run again, and settles what is left."""
+    again = spawned(terminal, path)
+    assert [run["run_id"] for run in told(again)] == run_ids(count)
+    assert [{**run, "replayed": True} for run in told(done)] == told(again)[: len(told(done))]
+    assert sorted(run.run_id for run in stored(terminal)) == sorted(run_ids(count))
+
+
 def test_a_run_is_told_as_spawn_tells_it_with_its_line(terminal: Terminal, tmp_path: Path) -> None:
     """Red when a field is missing, or differs from the one of `spawn --json`."""
     rows = '\n{"run_id": "run-1", "unit": "customer-17", "actor": "night-shift"}\n'
