@@ -19,23 +19,12 @@ from tests.cli.test_spawn_from import (
     csv_of,
     goes_on,
     spawned,
-    started,
     stored,
     told,
     written,
 )
 
 UP_TO_1000 = "the rows up to line 1001 are settled"
-
-
-@pytest.fixture
-def terminal(durable_url: str) -> Terminal:
-    return started(durable_url)
-
-
-@pytest.fixture
-def sqlite(sqlite_url: str) -> Terminal:
-    return started(sqlite_url)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *, after: int) -> None:

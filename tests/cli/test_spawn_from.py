@@ -23,25 +23,6 @@ not JSON
 
 
 @pytest.fixture
-def terminal(durable_url: str) -> Terminal:
-    return started(durable_url)
-
-
-@pytest.fixture
-def sqlite(sqlite_url: str) -> Terminal:
-    return started(sqlite_url)
-
-
-def started(url: str) -> Terminal:
-    with alloc_es.connect(url, actor="operator") as allocations:
-        for workflow_id in ("triage", "other"):
-            workflow = allocations.workflow("acme", workflow_id)
-            workflow.start("v1")
-            workflow.register_challenger("v2", 3000)
-    return Terminal(url)
-
-
-@pytest.fixture
 def bad_rows(tmp_path: Path) -> str:
     return written(tmp_path / "bad.jsonl", BAD_ROWS)
 

@@ -13,28 +13,18 @@ import pytest
 
 from alloc_es import Allocations
 from alloc_es.cli.interrupts import Interrupts
+from tests.cli.conftest import started
 from tests.cli.terminal import Terminal
 from tests.cli.test_spawn_from import (
     csv_of,
     goes_on,
     spawned,
-    started,
     stored,
     told,
 )
 from tests.docs.test_blocks import schema_of, server_of
 
 UP_TO_1000 = "the rows up to line 1001 are settled"
-
-
-@pytest.fixture
-def terminal(durable_url: str) -> Terminal:
-    return started(durable_url)
-
-
-@pytest.fixture
-def sqlite(sqlite_url: str) -> Terminal:
-    return started(sqlite_url)
 
 
 def in_call(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> None:
