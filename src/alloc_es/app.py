@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Self, TypeVar
 
 from alloc_es.allocation import Allocation
 from alloc_es.arguments import parse_count, parse_ordinal, parse_timeout
+from alloc_es.building import Books
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
@@ -22,6 +24,8 @@ from alloc_es.identity import (
     parse_identifier,
     tenant_prefix,
 )
+from alloc_es.projection import Projection, installed
+from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store
 from alloc_es.store.log import E
@@ -181,6 +185,22 @@ class Allocations:
         """The last position of the decision log; 0 when nothing was ever decided."""
         return self._insist(self._store.decisions.end)
 
+    def projections(self, *more: Projection) -> Projections:
+        """The read models of this store: of the projections that are installed, and `more`.
+
+        Raises `InvalidSetting` where an installed one can't be loaded, and for two of one
+        name.
+        """
+        self._check_usable()
+        known = dict(installed())
+        for projection in more:
+            if known.setdefault(projection.name, projection) is not projection:
+                raise InvalidSetting("projection", f"there are two of the name {projection.name}")
+        ledger = self._ledger
+        writer = f"{socket.gethostname()}:{os.getpid()}:{ledger.new_id()[:8]}"
+        books = Books(writer, ledger.clock)
+        return Projections(self._store, known, books, ledger.patience, self._check_usable)
+
     def close(self) -> None:
         """Give back the connections; later calls are refused. Closing twice is allowed.
 
@@ -203,9 +223,14 @@ class Allocations:
         self.close()
 
     def _scan(self, log: EventLog[E], after: int) -> Iterator[Recorded[E]]:
-        while page := self._insist(partial(log.page, after)):
-            yield from page
-            after = page[-1].position
+        while True:
+            batch = self._insist(partial(log.batch, after))
+            yield from batch.events
+            if batch.failure is not None:
+                raise batch.failure
+            if not batch.events:
+                return
+            after = batch.read_to
 
     def _insist(self, call: Callable[[], T]) -> T:
         self._check_usable()

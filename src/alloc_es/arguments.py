@@ -51,12 +51,17 @@ def parse_count(setting: str, value: object, most: int) -> int:
 
 
 def parse_timeout(value: object) -> float:
-    """A number of seconds as a caller gave it; raises `InvalidSetting`."""
+    """A timeout in seconds as a caller gave it; raises `InvalidSetting`."""
+    return parse_seconds("timeout", value, _LONGEST_TIMEOUT)
+
+
+def parse_seconds(setting: str, value: object, most: float) -> float:
+    """A number of seconds as a caller gave it, 0.001 to `most`; raises `InvalidSetting`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidSetting("timeout", f"{shown(value)} is no number of seconds")
-    if not _SHORTEST_TIMEOUT <= value <= _LONGEST_TIMEOUT:
-        problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{_LONGEST_TIMEOUT} seconds"
-        raise InvalidSetting("timeout", problem)
+        raise InvalidSetting(setting, f"{shown(value)} is no number of seconds")
+    if not _SHORTEST_TIMEOUT <= value <= most:
+        problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{most} seconds"
+        raise InvalidSetting(setting, problem)
     return value
 
 

@@ -11,7 +11,8 @@ from alloc_es.clock import Patience
 from alloc_es.errors import AllocationError, AnswerLost, StoreUnavailable, UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import E, EventLog, Found, Recorded, RunGroup
+from alloc_es.store.log import E, EventLog, Found, Recorded
+from alloc_es.store.recorder import RunGroup
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from alloc_es import committing, connect
-from alloc_es.store import sqlite
+from alloc_es.store import sqlite_datastore
 from tests.support.recorders import RECORDERS
 
 BEFORE_DECIDING = "before it decided"
@@ -47,7 +47,7 @@ def stop_at(pipe: Connection, point: str, writers: list[tuple[Any, str]]) -> Non
         case "decided and not appended":
             replace(writers, before=stop)
         case "inserted and not committed":
-            replace([(sqlite._WriteTransaction, "__exit__")], before=stop)
+            replace([(sqlite_datastore._WriteTransaction, "__exit__")], before=stop)
         case "sent and not committed":
             # The parent holds the lock that the INSERT waits for; it only has to know when.
             replace(writers, before=lambda: pipe.send(point))

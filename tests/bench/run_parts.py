@@ -11,7 +11,7 @@ from alloc_es.allotting import Allotment, RouteCache
 from alloc_es.clock import Patience
 from alloc_es.identity import Actor
 from alloc_es.recording import Recording, _fenced
-from alloc_es.store.log import RunGroup
+from alloc_es.store.recorder import RunGroup
 from tests.bench.measuring import Case, Contender, Measure, own_garbage
 from tests.bench.plain import PlainOpener, ready_rows
 from tests.bench.rivals import ACTOR, TENANT

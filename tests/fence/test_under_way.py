@@ -9,9 +9,9 @@ import pytest
 from alloc_es import Allocations, RunSpawned, connect
 from alloc_es.codec import POSITION, encode
 from alloc_es.recording import Recording
-from alloc_es.store.log import Reroute, RunGroup
 from alloc_es.store.memory import MemoryRecorder
-from alloc_es.store.sqlite import Datastore
+from alloc_es.store.recorder import Reroute, RunGroup
+from alloc_es.store.sqlite_datastore import Datastore
 from tests.fence import checking
 from tests.fence.holding import (
     KEY,

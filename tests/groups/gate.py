@@ -12,7 +12,7 @@ from eventsourcing.persistence import IntegrityError
 
 from alloc_es import Allocations
 from alloc_es.errors import AnswerLost
-from alloc_es.store.log import RunGroup
+from alloc_es.store.recorder import RunGroup
 from tests.support.proxy import Loss
 
 _PATIENCE_SECONDS = 60.0

@@ -140,7 +140,7 @@ def append_twice(url: str, *, version: int, command_id: str) -> None:
         try:
             store.decisions.append(event.model_copy(update=changes))
         finally:
-            assert [each.event for each in store.decisions.page(0)] == [event]
+            assert [each.event for each in store.decisions.batch(0).events] == [event]
     finally:
         store.close()
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from alloc_es.store.log import LogRecorder
 from alloc_es.store.memory import MemoryRecorder
 from alloc_es.store.postgres import PostgresRecorder
+from alloc_es.store.recorder import LogRecorder
 from alloc_es.store.sqlite import SQLiteRecorder
 
 RECORDERS: tuple[type[LogRecorder], ...] = (MemoryRecorder, SQLiteRecorder, PostgresRecorder)

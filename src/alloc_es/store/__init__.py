@@ -5,12 +5,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent, RunSpawned
-from alloc_es.store.log import EventLog, Recorded, StoreFactory
+from alloc_es.store.log import EventLog, Recorded
+from alloc_es.store.recorder import LogName, StoreFactory
+from alloc_es.store.session import Desk, Watch
 from alloc_es.wording import shown
 
 __all__ = ["EventLog", "Recorded", "Store", "open_store"]
@@ -30,7 +33,13 @@ class Store:
     where: str
     decisions: EventLog[DecisionEvent]
     runs: EventLog[RunSpawned]
+    desk: Desk
+    watch: Callable[[], Watch]
     close_connections: Callable[[], None]
+
+    def log(self, name: LogName) -> EventLog[Any]:
+        """One of the two logs, by its name."""
+        return self.decisions if name == "decisions" else self.runs
 
     def close(self) -> None:
         """Give back every connection; closing twice is allowed."""
@@ -51,6 +60,8 @@ def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
             factory.where,
             EventLog(factory, factory.log_recorder("decision_events")),
             EventLog(factory, factory.log_recorder("run_events")),
+            factory.desk(),
+            factory.watch,
             factory.close,
         )
     except BaseException:

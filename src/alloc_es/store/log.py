@@ -1,11 +1,9 @@
 """One log of events, as an application of the `eventsourcing` package with our names and bytes."""
 
-import json
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
@@ -22,34 +20,12 @@ from eventsourcing.utils import Environment, EnvType
 from alloc_es import codec
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, Event
+from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, StoreFactory
 
 E = TypeVar("E", bound=Event, covariant=True)
 
 PAGE = 1_000
 """How many events are read from the store at a time."""
-
-UNLIMITED = 2**63 - 1
-"""The largest integer of both databases: no version, position or limit is above it."""
-
-
-class RunGroup(NamedTuple):
-    """Runs to be recorded together, and what they were routed by.
-
-    `streams` are the names of the runs' streams, ascending, so that two groups with the
-    same runs never wait for each other in a circle; `states` are their stored bytes as
-    text, with `codec.POSITION` where the store is to write the position of the decision
-    log. `fences` are the streams of the decisions, each with the digest of the decision that
-    must still be its newest. The generation would not do: a store that was restored to an
-    earlier state may have come to the same generation by another decision.
-    """
-
-    streams: Sequence[str]
-    states: Sequence[str]
-    fences: Mapping[str, str]
-
-
-Reroute = Callable[[Sequence[StoredEvent]], RunGroup]
-"""Called under the fence with the newest decisions of a group that had become stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,105 +64,17 @@ Found = Mapping[str, Recorded[E] | UnreadableEvent]
 """What lies in some streams, by their names; the error where it can't be read."""
 
 
-class LogRecorder(ApplicationRecorder):
-    """What an adapter's recorder does beyond the library's.
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[E]):
+    """Events in commit order; `failure` is of the one behind them, at `failed_at`, if any.
 
-    `select_events` and the selections here return `Notification`s: events with positions.
+    `read_to` is the last position that was looked at.
     """
 
-    @abstractmethod
-    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
-        """The event of a stream that a command made: one, or none."""
-
-    @abstractmethod
-    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
-        """The newest event of each stream whose name begins with `prefix`, by stream name."""
-
-    @abstractmethod
-    def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
-        """The newest event of each of these streams that has one, in any order."""
-
-    @abstractmethod
-    def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
-        """Record a group of runs behind the fence; return the position it was verified at.
-
-        One transaction: take the fence, which decisions on the same streams wait for; look
-        whether each decision is still the newest, and if one is not, ask `reroute` for the
-        group that takes its place, which may be empty; insert. Raises the library's
-        `IntegrityError`, and records nothing, when a run is known already.
-        """
-
-
-class SqlRecorder(LogRecorder):
-    """The selections that the databases' recorders share; a subclass sets the statements."""
-
-    _select_ascending: Any
-    _select_descending: Any
-    _select_command: Any
-    _select_heads: Any
-    _select_newest: Any
-
-    @abstractmethod
-    def _rows(self, statement: Any, *parameters: object) -> Sequence[Any]:
-        """The rows that a statement selects, by the names of their columns."""
-
-    def select_events(
-        self,
-        originator_id: Any,
-        *,
-        gt: int | None = None,
-        lte: int | None = None,
-        desc: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[StoredEvent]:
-        """Events of one stream, with their positions."""
-        return self._select(
-            self._select_descending if desc else self._select_ascending,
-            originator_id,
-            gt or 0,
-            UNLIMITED if lte is None else lte,
-            UNLIMITED if limit is None else limit,
-        )
-
-    def select_command(self, originator_id: str, command_id: str) -> Sequence[StoredEvent]:
-        """The event of a stream that a command made."""
-        return self._select(self._select_command, originator_id, command_id)
-
-    def select_heads(self, prefix: str) -> Sequence[StoredEvent]:
-        """The newest event of each stream whose name begins with `prefix`."""
-        return self._select(self._select_heads, prefix)
-
-    def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
-        """The newest event of each of these streams that has one."""
-        return self._select(self._select_newest, json.dumps(originator_ids))
-
-    def _select(self, statement: Any, *parameters: object) -> list[Notification]:
-        return [notification(row) for row in self._rows(statement, *parameters)]
-
-
-def notification(row: Any) -> Notification:
-    """The event of a row, by the names of its columns."""
-    return Notification(
-        id=row["notification_id"],
-        originator_id=row["originator_id"],
-        originator_version=row["originator_version"],
-        topic=row["topic"],
-        state=bytes(row["state"]),
-    )
-
-
-class StoreFactory(InfrastructureFactory[Any]):
-    """What an adapter's factory does beyond the library's; `where` names the store."""
-
-    where: str
-
-    @abstractmethod
-    def prepare(self, *, migrate: bool) -> None:
-        """Check the schema version; bring an empty or older store up to date if asked to."""
-
-    @abstractmethod
-    def log_recorder(self, table: str) -> LogRecorder:
-        """A recorder of one of the store's two logs."""
+    events: list[Recorded[E]]
+    read_to: int
+    failed_at: int | None = None
+    failure: UnreadableEvent | None = None
 
 
 class EventMapper(Mapper[str]):
@@ -294,10 +182,17 @@ class EventLog(Application[str], Generic[E]):
         """The newest event of each stream whose name begins with `prefix`."""
         return [self._recorded(row) for row in self.recorder.select_heads(prefix)]
 
-    def page(self, after: int) -> list[Recorded[E]]:
+    def batch(self, after: int, *, up_to: int = UNLIMITED, limit: int = PAGE) -> Batch[E]:
         """The next events behind a position, in commit order; none at the end of the log."""
-        rows = self.notification_log.select(after, PAGE, inclusive_of_start=False)
-        return [self._recorded(row) for row in rows]
+        events: list[Recorded[E]] = []
+        for row in self.recorder.select_batch(after, up_to, limit):
+            try:
+                event = codec.decode(row[3], row[4], stream=row[1], version=row[2])
+            except UnreadableEvent as failure:
+                return Batch(events, after, row[0], failure)
+            after = row[0]
+            events.append(Recorded(after, cast(E, event), codec.digest(row[4])))
+        return Batch(events, after)
 
     def end(self) -> int:
         """The last position of the log, 0 when it is empty."""

@@ -9,7 +9,8 @@ from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
 from alloc_es.codec import POSITION, RUN_SPAWNED, digest
-from alloc_es.store.log import LogRecorder, Reroute, RunGroup, StoreFactory
+from alloc_es.store.recorder import LogRecorder, Reroute, RunGroup, Stored, StoreFactory
+from alloc_es.store.sqlite_desk import LookingWatch, Scratch, SQLiteDesk
 
 
 class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
@@ -83,6 +84,15 @@ class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
                 for event in self.select_events(stream, desc=True, limit=1)
             ]
 
+    def select_batch(self, after: int, up_to: int, limit: int) -> Sequence[Stored]:
+        """Events behind a position, which counts them from 1."""
+        with self._database_lock:
+            events = self._stored_events[after : min(up_to, after + limit)]
+            return [
+                Stored(position, str(e.originator_id), e.originator_version, e.topic, e.state)
+                for position, e in enumerate(events, start=after + 1)
+            ]
+
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group while nobody decides."""
         with self._database_lock:
@@ -119,15 +129,30 @@ class Factory(POPOFactory, StoreFactory):
         super().__init__(env={})
         self._fence = RLock()
         self._decisions = MemoryRecorder(self._fence)
+        self._runs = MemoryRecorder(self._fence, self._decisions)
+
+        self._tables = Scratch()
+
+    def desk(self) -> SQLiteDesk:
+        """Sessions on the tables beside the logs, which SQLite holds in memory."""
+        return self._tables.desk()
+
+    def watch(self) -> LookingWatch:
+        """Word of what is appended."""
+        logs = (self._decisions, self._runs)
+        return LookingWatch(lambda: [log.max_notification_id() for log in logs], lambda: None)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._tables.close()
+        super().close()
 
     def prepare(self, *, migrate: bool) -> None:
         """Nothing to prepare: a store in memory begins empty."""
 
     def log_recorder(self, table: str) -> MemoryRecorder:
         """The recorder of the decisions, or one of runs."""
-        if table == "decision_events":
-            return self._decisions
-        return MemoryRecorder(self._fence, self._decisions)
+        return self._decisions if table == "decision_events" else self._runs
 
 
 def _command(event: StoredEvent) -> tuple[str, str] | None:

@@ -2,17 +2,26 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from eventsourcing.persistence import InfrastructureFactory, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresFactory
 from psycopg import Connection, Cursor
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Identifier
 
 from alloc_es.errors import StoreUnavailable
-from alloc_es.store.log import Reroute, RunGroup, SqlRecorder, StoreFactory, notification
 from alloc_es.store.postgres_datastore import Datastore
+from alloc_es.store.postgres_desk import PostgresDesk, PostgresWatch
+from alloc_es.store.recorder import (
+    LOGS,
+    Reroute,
+    RunGroup,
+    SqlRecorder,
+    Stored,
+    StoreFactory,
+    notification,
+)
 from alloc_es.store.schema import check_version, migrations
 
 _MIGRATION_LOCK = 1634496355
@@ -35,6 +44,13 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             " WHERE originator_id = %s AND originator_version > %s"
             " AND originator_version <= %s ORDER BY originator_version"
         )
+        self._select_batch = (
+            select
+            + SQL(
+                " WHERE notification_id > %s AND notification_id <= %s"
+                " ORDER BY notification_id LIMIT %s"
+            )
+        ).as_bytes()
         insert = SQL("INSERT INTO {1} ({0}) ").format(columns, table)
         # Rendered once: the driver would render a composed statement at each call.
         self._insert_one = (
@@ -103,6 +119,13 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             inserted = connection.execute(statement, values).fetchall()
         return [row["notification_id"] for row in inserted]
 
+    def select_batch(self, after: int, up_to: int, limit: int) -> Sequence[Stored]:
+        """Events behind a position, in a form that costs little to read."""
+        with self.datastore.get_connection() as connection:
+            cursor = connection.cursor(binary=True, row_factory=tuple_row)
+            cursor.execute(self._select_batch, (after, up_to, limit), prepare=True)
+            return cast(Sequence[Stored], cursor.fetchall())
+
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group behind the fence in one round trip, or in four if it is stale."""
         with self.datastore.get_connection() as connection:
@@ -148,6 +171,14 @@ class Factory(PostgresFactory, StoreFactory):
     def log_recorder(self, table: str) -> PostgresRecorder:
         """A recorder of one of the two tables."""
         return PostgresRecorder(self.datastore, table)
+
+    def desk(self) -> PostgresDesk:
+        """Sessions on the tables beside the logs."""
+        return PostgresDesk(self.datastore)
+
+    def watch(self) -> PostgresWatch:
+        """Word of what is appended, by a connection that listens from now on."""
+        return PostgresWatch(self.datastore, LOGS.values())
 
     def prepare(self, *, migrate: bool) -> None:
         """Check the schema version, and bring an empty or older schema up to date.

@@ -1,11 +1,12 @@
 """The schema version of a database, and what to do about one that is not this release's."""
 
+import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 
 from alloc_es.errors import SchemaTooNew, StoreNotInitialised
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def check_version(found: int, where: str, *, migrate: bool) -> bool:
@@ -26,3 +27,13 @@ def migrations(store: str, found: int) -> Iterator[tuple[int, str]]:
     for version in range(found + 1, SCHEMA_VERSION + 1):
         script = files(__package__).joinpath(f"{store}-{version}.sql")
         yield version, script.read_text(encoding="utf-8")
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script for SQLite; `executescript` would commit the open transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,176 +1,32 @@
 """The store `sqlite:///path`: one file, many processes."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from threading import Lock
-from time import monotonic
+from typing import cast
 
-from eventsourcing.persistence import (
-    ConnectionPoolClosedError,
-    InfrastructureFactory,
-    IntegrityError,
-    Notification,
-    PersistenceError,
-)
-from eventsourcing.sqlite import (
-    SQLiteApplicationRecorder,
-    SQLiteConnection,
-    SQLiteConnectionPool,
-    SQLiteCursor,
-    SQLiteDatastore,
-    SQLiteFactory,
-    SQLiteTransaction,
-)
+from eventsourcing.persistence import InfrastructureFactory, Notification
+from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor, SQLiteFactory
 
 from alloc_es.clock import Patience
 from alloc_es.codec import POSITION, RUN_SPAWNED, digest
-from alloc_es.errors import AnswerLost, StoreNotInitialised, StoreUnavailable
-from alloc_es.store.log import UNLIMITED, Reroute, RunGroup, SqlRecorder, StoreFactory, notification
-from alloc_es.store.schema import SCHEMA_VERSION, check_version, migrations
-
-# What waiting can't mend: see https://www.sqlite.org/rescode.html
-_HOPELESS = frozenset(
-    {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_CORRUPT", "SQLITE_NOTADB"}
+from alloc_es.errors import StoreNotInitialised, StoreUnavailable
+from alloc_es.store.recorder import (
+    UNLIMITED,
+    Reroute,
+    RunGroup,
+    SqlRecorder,
+    Stored,
+    StoreFactory,
+    notification,
 )
-
-
-# Milliseconds that SQLite waits for a lock before it says so: two or three looks. Left to
-# itself it looks ever more seldom, after up to 0.1 s, and a writer among busy ones starves.
-_BUSY_TIMEOUT = 5
-
-
-class _WriteTransaction(SQLiteTransaction):
-    connection: "_Connection"
-
-    def __enter__(self) -> SQLiteCursor:
-        # A deferred BEGIN takes the write lock at the first write, where SQLite can't wait
-        # for it without risking a deadlock, and so answers "busy" at once.
-        cursor = self.connection.cursor()
-        give_up = monotonic() + self.connection.lock_timeout
-        while True:
-            try:
-                cursor.execute("BEGIN IMMEDIATE")
-                return cursor
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > give_up:
-                    raise
-
-
-class _Connection(SQLiteConnection):
-    lock_timeout = 0.0
-    """Seconds to wait for the right to write."""
-
-    @contextmanager
-    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
-        kind = _WriteTransaction if commit else SQLiteTransaction
-        with kind(self, commit=commit) as cursor, cursor:
-            yield cursor
-
-
-class _ConnectionPool(SQLiteConnectionPool):
-    opened: tuple[int, int] | None = None
-    """The identity of the file that the connections are to."""
-
-    def close(self) -> None:
-        """Close what is idle; a connection in use is closed by the thread that uses it."""
-        with self._put_condition:
-            self._in_use.clear()
-            super().close()
-
-    def _create_connection(self) -> SQLiteConnection:
-        made = super()._create_connection()
-        self.opened = self.opened or _identity(self.db_name)
-        # In WAL mode anything less than FULL may lose the last commits with the power.
-        made._sqlite_conn.execute("PRAGMA synchronous = FULL")
-        made._sqlite_conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
-        connection = _Connection(made._sqlite_conn, max_age=self.max_age)
-        connection.lock_timeout = self.pool_timeout
-        return connection
-
-
-class Datastore(SQLiteDatastore):
-    """Connections to one database file; the one place where SQLite's errors are mapped."""
-
-    pool: _ConnectionPool
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        # First: the library closes even what was never made whole.
-        self._process = os.getpid()
-        super().__init__(str(path), originator_id_type="text")
-        self.where = f"SQLite database {path}"
-        self.pool = _ConnectionPool(
-            db_name=str(path), lock_timeout=max(1, round(timeout)), pool_timeout=timeout
-        )
-        self._timeout = timeout
-        # The pool's own writer lock stays locked when a connection can't be made.
-        self._one_writer = Lock()
-
-    @contextmanager
-    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
-        """A transaction that writes (`commit`) or one that reads."""
-        with self.mapped_errors(), self._turn(writing=commit):
-            self._check_file()
-            connection = self.pool.get_connection()
-            try:
-                with connection.transaction(commit=commit) as cursor:
-                    yield cursor
-            finally:
-                # Closed meanwhile: what was committed before that stays committed.
-                try:
-                    self.pool.put_connection(connection)
-                except ConnectionPoolClosedError:
-                    connection.close()
-
-    def close(self) -> None:
-        """Close the connections, unless a fork has handed them to this process."""
-        if os.getpid() == self._process:
-            super().close()
-
-    def _check_file(self) -> None:
-        # SQLite goes on with the file that it opened, and commits to one that was removed
-        # or replaced are lost: https://www.sqlite.org/howtocorrupt.html#_unlinking_or_renaming
-        if self.pool.opened not in (None, _identity(self.pool.db_name)):
-            problem = f"{self.where} was removed or replaced while it was open; connect again"
-            raise StoreUnavailable(problem, retryable=False)
-
-    @contextmanager
-    def _turn(self, *, writing: bool) -> Iterator[None]:
-        if not writing:
-            yield
-            return
-        if not self._one_writer.acquire(timeout=self._timeout):
-            raise StoreUnavailable(f"{self.where} was busy for {self._timeout:g} s")
-        try:
-            yield
-        finally:
-            self._one_writer.release()
-
-    @contextmanager
-    def mapped_errors(self) -> Iterator[None]:
-        """Turn what SQLite and the library raise into our errors, conflicts aside."""
-        try:
-            yield
-        except (IntegrityError, sqlite3.IntegrityError):
-            raise
-        except ConnectionPoolClosedError as error:
-            raise StoreUnavailable(f"{self.where} was closed", retryable=False) from error
-        except (PersistenceError, sqlite3.Error) as error:
-            raise self._mapped(error) from error
-
-    def _mapped(self, error: Exception) -> StoreUnavailable:
-        cause = error if isinstance(error, sqlite3.Error) else error.__cause__
-        name = getattr(cause, "sqlite_errorname", "")
-        hopeless = any(name.startswith(code) for code in _HOPELESS)
-        if name.startswith("SQLITE_IOERR"):
-            return AnswerLost(f"{self.where}: {error}")
-        if name.startswith("SQLITE_BUSY"):
-            return StoreUnavailable(f"{self.where} is locked: another process is writing to it")
-        return StoreUnavailable(f"{self.where}: {error}", retryable=not hopeless)
+from alloc_es.store.schema import SCHEMA_VERSION, check_version, migrations, statements
+from alloc_es.store.sqlite_datastore import Datastore
+from alloc_es.store.sqlite_desk import LookingWatch, SQLiteDesk
 
 
 class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
@@ -208,6 +64,10 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
             f" (SELECT originator_id, MAX(originator_version) FROM {table} GROUP BY 1)"
             " ORDER BY originator_id"
         )
+        self._select_batch = (
+            f"{select} WHERE notification_id > ? AND notification_id <= ?"
+            " ORDER BY notification_id LIMIT ?"
+        )
         self._select_page = (
             f"{select} WHERE notification_id >= ? AND notification_id <= ?"
             " AND (json_array_length(?) = 0 OR topic IN (SELECT value FROM json_each(?)))"
@@ -228,6 +88,10 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
         last = UNLIMITED if stop is None else stop
         wanted = json.dumps(list(topics))
         return self._select(self._select_page, first, last, wanted, wanted, limit)
+
+    def select_batch(self, after: int, up_to: int, limit: int) -> Sequence[Stored]:
+        """Events behind a position."""
+        return cast(Sequence[Stored], self._rows(self._select_batch, after, up_to, limit))
 
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group in one transaction, during which nobody else decides."""
@@ -264,6 +128,16 @@ class Factory(SQLiteFactory, StoreFactory):
         """A recorder of one of the two tables."""
         return SQLiteRecorder(self.datastore, table)
 
+    def desk(self) -> SQLiteDesk:
+        """Sessions on the tables beside the logs."""
+        return SQLiteDesk(self._begin)
+
+    def watch(self) -> LookingWatch:
+        """Word of what is written to the file, by whomever."""
+        with self.datastore.mapped_errors():
+            connection = sqlite3.connect(self._path, check_same_thread=False)
+        return LookingWatch(partial(self._data_version, connection), connection.close)
+
     def prepare(self, *, migrate: bool) -> None:
         """Check the schema version, and bring an empty or older database up to date.
 
@@ -281,6 +155,15 @@ class Factory(SQLiteFactory, StoreFactory):
             raise StoreUnavailable(problem, retryable=False)
         # The change to WAL mode does not wait for a lock as other statements do.
         self._patience.insist(lambda: self._prepare(migrate=migrate))
+
+    @contextmanager
+    def _begin(self, writing: bool) -> Iterator[sqlite3.Cursor]:
+        with self.datastore.transaction(commit=writing) as cursor:
+            yield cursor.sqlite_cursor
+
+    def _data_version(self, connection: sqlite3.Connection) -> object:
+        with self.datastore.mapped_errors():
+            return connection.execute("PRAGMA data_version").fetchone()
 
     def _prepare(self, *, migrate: bool) -> None:
         if check_version(self._version(), self.where, migrate=migrate):
@@ -300,7 +183,7 @@ class Factory(SQLiteFactory, StoreFactory):
             found = _version(cursor)
             check_version(found, self.where, migrate=True)
             for version, script in migrations("sqlite", found):
-                for statement in _statements(script):
+                for statement in statements(script):
                     cursor.execute(statement)
                 cursor.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", (version,))
 
@@ -318,28 +201,9 @@ def _is_stale(cursor: SQLiteCursor, group: RunGroup) -> bool:
     return False
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one that takes its place, None where there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _version(cursor: SQLiteCursor | sqlite3.Cursor) -> int:
     cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'alloc_es_schema'")
     if cursor.fetchone() is None:
         return 0
     cursor.execute("SELECT COALESCE(MAX(version), 0) FROM alloc_es_schema")
     return int(cursor.fetchone()[0])
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would commit the open transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

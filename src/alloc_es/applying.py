@@ -1,0 +1,206 @@
+"""Applying events to a build: a batch, its rows and its checkpoint in one transaction."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from alloc_es.building import Books, Build
+from alloc_es.errors import StoreUnavailable
+from alloc_es.identity import WorkflowKey
+from alloc_es.projection import Projection
+from alloc_es.reader_errors import ProjectionStopped
+from alloc_es.store import Store
+from alloc_es.store.log import PAGE, Recorded
+from alloc_es.store.recorder import UNLIMITED, LogName
+from alloc_es.store.session import BadRow, Row, Session
+
+_LATEST: Mapping[LogName, int] = {}
+
+
+class Overtaken(Exception):
+    """Somebody else has moved the checkpoint, or the build; nothing of ours was done."""
+
+
+class Unapplied(Exception):
+    """A batch could not be applied inside of a transaction of somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the reads and the writes of a batch are done.
+
+    By themselves, so that the rows are prepared while nobody waits for them, or inside of
+    a transaction that has the build to itself.
+    """
+
+    reading: Callable[[], AbstractContextManager[Session]]
+    writing: Callable[[], AbstractContextManager[Session]]
+
+    @classmethod
+    def inside(cls, session: Session) -> "Place":
+        """In a transaction that is open."""
+
+        @contextmanager
+        def same() -> Iterator[Session]:
+            yield session
+
+        return cls(same, same)
+
+
+class Applier:
+    """Applies the events of a store to the builds of one projection."""
+
+    def __init__(self, store: Store, projection: Projection, books: Books) -> None:
+        self._log = store.log
+        self._projection = projection
+        self._books = books
+        # What a crash of the server undoes, rows and checkpoint together, is applied again.
+        self._place = Place(store.desk.reading, lambda: store.desk.writing(durable=False))
+
+    def ends(self) -> dict[LogName, int]:
+        """The last positions of the logs that the projection follows."""
+        return {log: self._log(log).end() for log in self._projection.logs}
+
+    def step(
+        self,
+        build: Build,
+        *,
+        up_to: Mapping[LogName, int] = _LATEST,
+        place: Place | None = None,
+        limit: int = PAGE,
+    ) -> Build | None:
+        """Apply the next batch; return the build as it is then, None at the end of its logs.
+
+        Raises `Overtaken`, and `ProjectionStopped` at an event that can't be handled.
+        """
+        place = place or self._place
+        for log in self._projection.logs:
+            last = up_to.get(log, UNLIMITED)
+            batch = self._log(log).batch(build.positions[log], up_to=last, limit=limit)
+            if batch.events:
+                return self._apply(build, log, batch.events, place)
+            if batch.failure is not None:
+                assert batch.failed_at is not None
+                what = f"event {batch.failure.version} of {batch.failure.stream}"
+                raise self._stopped(build, log, batch.failed_at, what, batch.failure, place)
+        return None
+
+    def _apply(
+        self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
+    ) -> Build:
+        try:
+            return self._commit(build, log, events, place)
+        except (Overtaken, StoreUnavailable):
+            raise
+        except Exception as error:
+            if place is not self._place:
+                raise Unapplied(build.name) from error
+            if len(events) > 1:
+                # So the one that can't be handled is found, and those before it are applied.
+                return self._apply(build, log, events[: len(events) // 2], place)
+            what = f"event {events[0].event.originator_version} of {events[0].event.originator_id}"
+            raise self._stopped(build, log, events[0].position, what, error, place) from error
+
+    def _commit(
+        self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
+    ) -> Build:
+        with place.reading() as session:
+            purged = self._books.purged(session, build.name)
+            changes = Changes(self._projection, build, session)
+            if wanted := _of_tenants(events, build.tenant_id, purged):
+                self._projection.apply(wanted, changes)
+        reached = events[-1].position
+        with place.writing() as session:
+            if not self._books.advance(session, build, log, reached):
+                raise Overtaken(build.name)
+            changes.make(session)
+        return replace(build, positions={**build.positions, log: reached}, failure=None)
+
+    def _stopped(
+        self,
+        build: Build,
+        log: LogName,
+        position: int,
+        event: str,
+        error: Exception,
+        place: Place,
+    ) -> ProjectionStopped:
+        said = str(error) if isinstance(error, BadRow) else f"{type(error).__name__}: {error}"
+        met = ProjectionStopped(
+            build.name, log=log, position=position, event=event, error=" ".join(said.split())
+        )
+        with place.writing() as session:
+            self._books.fail(session, build, log, met)
+        return met
+
+
+class Changes:
+    """What a projection asks for while it is given a batch; see `projection.Rows`."""
+
+    def __init__(self, projection: Projection, build: Build, session: Session) -> None:
+        self._projection = projection
+        self._build = build
+        self._session = session
+        self._asked: list[Callable[[Session], object]] = []
+
+    def of(self, table: str, keys: Iterable[WorkflowKey]) -> list[Row]:
+        """The rows of some workflows, as the batch before left them."""
+        wanted = list(dict.fromkeys(keys))
+        if not wanted:
+            return []
+        found = self._projection.table(table)
+        columns, name = ", ".join(found.names), self._build.table(table)
+        statement = f"SELECT {columns} FROM {name} WHERE {_among(wanted)}"
+        return self._session.read(found, self._session.rows(statement, *_flat(wanted)))
+
+    def insert(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows, none of whose keys may be there."""
+        found, name, added = self._projection.table(table), self._build.table(table), list(rows)
+        if added:
+            self._asked.append(lambda session: session.insert(found, name, added))
+
+    def put(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows, or replace those with the same key."""
+        found, name, added = self._projection.table(table), self._build.table(table), list(rows)
+        if added:
+            self._asked.append(lambda session: session.put(found, name, added))
+
+    def add(self, table: str, sums: Mapping[Row, Row]) -> None:
+        """Add what belongs to a key to the columns outside of the key."""
+        found, name = self._projection.table(table), self._build.table(table)
+        order = [(*found.key, *found.rest).index(column) for column in found.names]
+        added = [tuple((*key, *more)[i] for i in order) for key, more in sums.items()]
+        if added:
+            self._asked.append(lambda session: session.add(found, name, added))
+
+    def remove(self, table: str, keys: Iterable[WorkflowKey]) -> None:
+        """Remove the rows of some workflows."""
+        self._projection.table(table)
+        name, gone = self._build.table(table), list(dict.fromkeys(keys))
+        if gone:
+            statement = f"DELETE FROM {name} WHERE {_among(gone)}"
+            self._asked.append(lambda session: session.run(statement, *_flat(gone)))
+
+    def make(self, session: Session) -> None:
+        """Make the changes, in the order in which they were asked for."""
+        for change in self._asked:
+            change(session)
+
+
+def _of_tenants(
+    events: Sequence[Recorded[Any]], only: str | None, purged: frozenset[str]
+) -> Sequence[Recorded[Any]]:
+    if only is None and not purged:
+        return events
+    if only is not None:
+        return [entry for entry in events if entry.event.key.tenant_id == only]
+    return [entry for entry in events if entry.event.key.tenant_id not in purged]
+
+
+def _among(keys: Sequence[WorkflowKey]) -> str:
+    return f"(tenant_id, workflow_id) IN (VALUES {', '.join(['(?, ?)'] * len(keys))})"
+
+
+def _flat(keys: Sequence[WorkflowKey]) -> list[str]:
+    return [part for key in keys for part in key]

@@ -1,0 +1,231 @@
+"""The builds of read models, as the store keeps account of them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from alloc_es.projection import Projection
+from alloc_es.reader_errors import ProjectionStopped
+from alloc_es.store.recorder import LOGS, LogName
+from alloc_es.store.session import Session
+
+State = Literal["building", "live", "old"]
+
+_COLUMNS = (
+    "name, build, version, state, tenant_id, tables, views, decisions_position, runs_position,"
+    " revision, writer, updated_at, failed_log, failed_position, failed_event, failed_error"
+)
+_ADVANCE: Mapping[LogName, str] = {
+    log: (
+        f"UPDATE projection_builds SET {log}_position = ?, writer = ?, updated_at = ?,"
+        " failed_log = NULL, failed_position = NULL, failed_event = NULL, failed_error = NULL"
+        f" WHERE name = ? AND build = ? AND state = ? AND revision = ? AND {log}_position = ?"
+    )
+    for log in LOGS
+}
+_FAIL: Mapping[LogName, str] = {
+    log: (
+        "UPDATE projection_builds SET failed_log = ?, failed_position = ?, failed_event = ?,"
+        " failed_error = ?, writer = ?, updated_at = ?"
+        f" WHERE name = ? AND build = ? AND state = ? AND {log}_position = ?"
+    )
+    for log in LOGS
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One build of a read model: whose rows, in which tables, and how far they go.
+
+    `positions` are its checkpoints, one for each log that it follows. Of the tenant
+    `tenant_id` only, or of all where that is None.
+    """
+
+    name: str
+    build: int
+    version: int
+    state: State
+    tenant_id: str | None
+    tables: tuple[str, ...]
+    views: tuple[str, ...]
+    positions: Mapping[LogName, int]
+    revision: int
+    writer: str | None
+    updated_at: datetime
+    failure: ProjectionStopped | None
+
+    def table(self, name: str) -> str:
+        """What one of its tables is called in the store."""
+        return f"{name}__{self.build}"
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Keeps the account of builds: who wrote to which of them, and when."""
+
+    writer: str
+    clock: Callable[[], datetime]
+
+    def of(self, session: Session, name: str) -> list[Build]:
+        """The builds of a projection, oldest first."""
+        where = "WHERE name = ? ORDER BY build"
+        return [_build(r) for r in session.rows(f"SELECT {_COLUMNS} FROM {_TABLE} {where}", name)]
+
+    def all(self, session: Session) -> list[Build]:
+        """The builds of all projections, by name."""
+        order = "ORDER BY name, build"
+        return [_build(row) for row in session.rows(f"SELECT {_COLUMNS} FROM {_TABLE} {order}")]
+
+    def live(self, session: Session, name: str) -> Build | None:
+        """The build that readers see."""
+        return next((build for build in self.of(session, name) if build.state == "live"), None)
+
+    def unfinished(
+        self, session: Session, projection: Projection, tenant_id: str | None
+    ) -> Build | None:
+        """A build that was begun for the same, by the same code, and not finished."""
+        return next(
+            (
+                build
+                for build in self.of(session, projection.name)
+                if build.state == "building"
+                and (build.version, build.tenant_id) == (projection.version, tenant_id)
+            ),
+            None,
+        )
+
+    def lock(self, session: Session, name: str) -> list[Build]:
+        """Keep everybody else off the builds of a projection until the transaction ends."""
+        session.run(f"UPDATE {_TABLE} SET name = name WHERE name = ?", name)
+        return self.of(session, name)
+
+    def create(self, session: Session, projection: Projection, tenant_id: str | None) -> Build:
+        """Begin a build, with empty tables, in front of the first event."""
+        (newest,) = session.rows(
+            f"SELECT coalesce(max(build), 0) FROM {_TABLE} WHERE name = ?", projection.name
+        )
+        number = newest[0] + 1
+        tables = [f"{table.name}__{number}" for table in projection.tables]
+        session.run(
+            f"INSERT INTO {_TABLE} (name, build, version, state, tenant_id, tables, views,"
+            " decisions_position, runs_position, writer, updated_at)"
+            " VALUES (?, ?, ?, 'building', ?, ?, ?, ?, ?, ?, ?)",
+            projection.name,
+            number,
+            projection.version,
+            tenant_id,
+            json.dumps(tables),
+            json.dumps([*(table.name for table in projection.tables), *projection.views]),
+            *(0 if log in projection.logs else None for log in ("decisions", "runs")),
+            self.writer,
+            self.clock(),
+        )
+        for table, name in zip(projection.tables, tables, strict=True):
+            session.create(table, name)
+        return next(b for b in self.of(session, projection.name) if b.build == number)
+
+    def advance(self, session: Session, build: Build, log: LogName, position: int) -> bool:
+        """Move a checkpoint; False, and nothing is moved, where somebody else came first."""
+        return (
+            session.run(
+                _ADVANCE[log],
+                position,
+                self.writer,
+                self.clock(),
+                build.name,
+                build.build,
+                build.state,
+                build.revision,
+                build.positions[log],
+            )
+            == 1
+        )
+
+    def fail(self, session: Session, build: Build, log: LogName, met: ProjectionStopped) -> None:
+        """Note the event that a build can't go past."""
+        session.run(
+            _FAIL[log],
+            log,
+            met.position,
+            met.event,
+            met.error,
+            self.writer,
+            self.clock(),
+            build.name,
+            build.build,
+            build.state,
+            build.positions[log],
+        )
+
+    def set_state(self, session: Session, build: Build, state: State) -> None:
+        """Make a build the live one, or an old one."""
+        session.run(
+            f"UPDATE {_TABLE} SET state = ? WHERE name = ? AND build = ?",
+            state,
+            build.name,
+            build.build,
+        )
+
+    def disturb(self, session: Session, build: Build) -> None:
+        """Let nobody apply what was prepared before rows were changed by other hands."""
+        session.run(
+            f"UPDATE {_TABLE} SET revision = revision + 1 WHERE name = ? AND build = ?",
+            build.name,
+            build.build,
+        )
+
+    def drop(self, session: Session, build: Build) -> None:
+        """Remove a build and its tables."""
+        for table in build.tables:
+            session.run(f"DROP TABLE IF EXISTS {table}")
+        session.run(f"DELETE FROM {_TABLE} WHERE name = ? AND build = ?", build.name, build.build)
+
+    def purge(self, session: Session, name: str, tenant_id: str) -> None:
+        """Leave a tenant out of a read model from now on."""
+        session.run(
+            "INSERT INTO projection_purges (name, tenant_id, purged_at) VALUES (?, ?, ?)"
+            " ON CONFLICT (name, tenant_id) DO NOTHING",
+            name,
+            tenant_id,
+            self.clock(),
+        )
+
+    def purged(self, session: Session, name: str) -> frozenset[str]:
+        """The tenants that a read model leaves out."""
+        rows = session.rows("SELECT tenant_id FROM projection_purges WHERE name = ?", name)
+        return frozenset(row[0] for row in rows)
+
+
+_TABLE = "projection_builds"
+
+
+def _build(row: tuple[Any, ...]) -> Build:
+    held = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    at = held["updated_at"]
+    reached = {log: held[f"{log}_position"] for log in LOGS}
+    return Build(
+        name=held["name"],
+        build=held["build"],
+        version=held["version"],
+        state=held["state"],
+        tenant_id=held["tenant_id"],
+        tables=tuple(json.loads(held["tables"])),
+        views=tuple(json.loads(held["views"])),
+        positions={log: position for log, position in reached.items() if position is not None},
+        revision=held["revision"],
+        writer=held["writer"],
+        updated_at=at if isinstance(at, datetime) else datetime.fromisoformat(at),
+        failure=_failure(held) if held["failed_log"] else None,
+    )
+
+
+def _failure(held: dict[str, Any]) -> ProjectionStopped:
+    return ProjectionStopped(
+        held["name"],
+        log=held["failed_log"],
+        position=held["failed_position"],
+        event=held["failed_event"],
+        error=held["failed_error"],
+    )

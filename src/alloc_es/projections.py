@@ -1,0 +1,272 @@
+"""The read models of one store: what they are at, and what can be done to them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from alloc_es.arguments import parse_ordinal, parse_seconds, parse_timeout
+from alloc_es.building import Books, Build
+from alloc_es.clock import Patience
+from alloc_es.errors import AllocationError, InvalidSetting
+from alloc_es.following import POLL, Follower, Tell, Worker, tell_log
+from alloc_es.identity import parse_identifier
+from alloc_es.projection import Projection
+from alloc_es.reader_errors import ProjectionBehind, ProjectionOutdated, ProjectionStopped
+from alloc_es.rebuilding import Rebuilding, Report
+from alloc_es.store import Store
+from alloc_es.store.recorder import LogName
+from alloc_es.verifying import Verified, verify
+from alloc_es.wording import shown
+
+_LOOK_EVERY = 0.005
+_LONGEST_POLL = 3_600.0
+
+Standing = Literal["not built", "building", "live", "stopped", "outdated", "not installed"]
+
+
+def _unreported(done: int, goal: int) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionStatus:
+    """How a read model stands.
+
+    `version` is that of the installed projection, `built` that which has built it; None
+    where there is none. `positions` are its checkpoints and `ends` the last positions of
+    its logs, so it is behind by at most their difference. `writer` applied the last batch,
+    at `updated_at` by its clock. `failure` says at which event it is stopped. `rebuilding`
+    are the checkpoints of an unfinished build, empty where there is none.
+    """
+
+    name: str
+    standing: Standing
+    version: int | None
+    built: int | None
+    positions: Mapping[LogName, int]
+    ends: Mapping[LogName, int]
+    writer: str | None
+    updated_at: datetime | None
+    failure: ProjectionStopped | None
+    rebuilding: Mapping[LogName, int]
+
+    @property
+    def behind(self) -> dict[LogName, int]:
+        """How many positions of each log are not applied: at least as many as events."""
+        return {log: end - self.positions.get(log, 0) for log, end in self.ends.items()}
+
+
+class Projections:
+    """The read models of one store. Made by `Allocations.projections`."""
+
+    def __init__(
+        self,
+        store: Store,
+        known: Mapping[str, Projection],
+        books: Books,
+        patience: Patience,
+        check_usable: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._known = known
+        self._books = books
+        self._patience = patience
+        self._check_usable = check_usable
+
+    @property
+    def known(self) -> Mapping[str, Projection]:
+        """The projections by their names."""
+        return self._known
+
+    def status(self) -> list[ProjectionStatus]:
+        """How each read model stands, by name; also of projections that are not installed."""
+        self._check_usable()
+        return self._patience.insist(self._status)
+
+    def _status(self) -> list[ProjectionStatus]:
+        with self._store.desk.reading() as session:
+            builds = self._books.all(session)
+        ends: dict[LogName, int] = {
+            "decisions": self._store.decisions.end(),
+            "runs": self._store.runs.end(),
+        }
+        names = sorted(self._known.keys() | {build.name for build in builds})
+        return [
+            _standing(name, self._known.get(name), [b for b in builds if b.name == name], ends)
+            for name in names
+        ]
+
+    def follow(
+        self, *names: str, poll: float = POLL, listen: bool = True, tell: Tell = tell_log
+    ) -> Follower:
+        """Keep read models up to date, all or the named ones, until what it returns is closed.
+
+        A model that is not built yet is built first. It hears of new events at once, by a
+        connection of its own, and looks every `poll` seconds besides; with `listen=False`,
+        for a pooler of connections that passes no notifications on, it only looks.
+        `tell` is called, from other threads, with what an operator should know; by
+        default it goes to the logger `alloc_es`.
+        """
+        parse_seconds("poll", poll, _LONGEST_POLL)
+        workers = [Worker(self._rebuilding(each), tell) for each in self._chosen(names)]
+        return Follower(self._store, workers, tell=tell, poll=poll, listen=listen)
+
+    def catch_up(self, *names: str) -> None:
+        """Bring read models, all or the named ones, to the end of the logs; then return.
+
+        Raises `ProjectionStopped` or `ProjectionOutdated` of the first that can't be, after
+        the others were.
+        """
+        failures: list[AllocationError] = []
+        for projection in self._chosen(names):
+            worker = Worker(self._rebuilding(projection), tell_log)
+            try:
+                while self._patience.insist(worker.turn):
+                    pass
+            except (ProjectionStopped, ProjectionOutdated) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def rebuild(
+        self, name: str, *, tenant_id: str | None = None, report: Report = _unreported
+    ) -> None:
+        """Build a read model afresh beside the live one, and put it in its place.
+
+        Who reads the model sees the old rows until the moment in which the new ones take
+        their place, *atomic*. What was interrupted goes on where it was. With `tenant_id`
+        only that tenant's rows are replaced, and all others stay as they are to the byte;
+        a tenant that was purged comes back. `report` is called with how many positions of
+        the logs are done, and how many there are.
+
+        Raises `ProjectionStopped` at an event that can't be handled, with the live model
+        untouched; `ProjectionNotBuilt` and `ProjectionOutdated` for a tenant of a model
+        that is not there.
+        """
+        tenant = None if tenant_id is None else parse_identifier("tenant id", tenant_id)
+        rebuilding = self._rebuilding(self._one(name))
+        rebuilding.run(self._patience.insist(lambda: rebuilding.begin(tenant)), report)
+
+    def verify(self, name: str, *, report: Report = _unreported) -> Verified:
+        """Compare a read model, row by row, with a fresh fold of the logs up to its checkpoint.
+
+        It writes nothing to the store. Raises `ProjectionNotBuilt`, `ProjectionOutdated`,
+        and `ProjectionStopped` where the logs can't be folded so far.
+        """
+        return verify(self._store, self._one(name), self._books, report)
+
+    def purge(self, name: str, tenant_id: str) -> None:
+        """Remove a tenant from a read model, for as long as the tenant is not rebuilt by itself.
+
+        Rows of other tenants are not touched; nothing is removed from the logs.
+        """
+        tenant = parse_identifier("tenant id", tenant_id)
+        rebuilding = self._rebuilding(self._one(name))
+        self._patience.insist(lambda: rebuilding.purge(tenant))
+
+    def wait_for(
+        self,
+        name: str,
+        position: int | None = None,
+        *,
+        log: LogName | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Return when a read model has applied a position, so that a caller reads its own write.
+
+        Without `position`, when it has applied all that is in its logs now. `log` says of
+        which log it is, where the projection follows both. Raises `ProjectionBehind` after
+        `timeout` seconds, `ProjectionStopped` at once where it will not get there.
+        """
+        projection = self._one(name)
+        seconds = parse_timeout(timeout)
+        goal = self._goal(projection, position, log)
+        deadline = self._patience.monotonic() + seconds
+        while True:
+            live = self._patience.insist(lambda: self._live(name))
+            reached = live.positions if live else {}
+            missing = [each for each, wanted in goal.items() if reached.get(each, -1) < wanted]
+            if not missing:
+                return
+            if live and live.failure and live.failure.log in missing:
+                raise live.failure
+            if self._patience.monotonic() >= deadline:
+                late = missing[0]
+                raise ProjectionBehind(
+                    name,
+                    log=late,
+                    position=goal[late],
+                    reached=reached.get(late),
+                    seconds=seconds,
+                )
+            self._patience.sleep(_LOOK_EVERY)
+
+    def _goal(
+        self, projection: Projection, position: int | None, log: LogName | None
+    ) -> dict[LogName, int]:
+        followed = projection.logs if log is None else (log,)
+        if log is not None and log not in projection.logs:
+            raise InvalidSetting("log", f"{projection.name} does not follow {shown(log)}")
+        if position is None:
+            return {each: self._patience.insist(self._store.log(each).end) for each in followed}
+        if len(followed) > 1:
+            problem = f"{projection.name} follows both; say of which log the position is"
+            raise InvalidSetting("log", problem)
+        return {followed[0]: parse_ordinal("position", "position", position)}
+
+    def _live(self, name: str) -> Build | None:
+        with self._store.desk.reading() as session:
+            return self._books.live(session, name)
+
+    def _one(self, name: str) -> Projection:
+        self._check_usable()
+        if name not in self._known:
+            known = ", ".join(sorted(self._known)) or "none"
+            raise InvalidSetting("projection", f"{shown(name)} is not installed; there is {known}")
+        return self._known[name]
+
+    def _chosen(self, names: Sequence[str]) -> list[Projection]:
+        return [self._one(name) for name in dict.fromkeys(names or self._known)]
+
+    def _rebuilding(self, projection: Projection) -> Rebuilding:
+        self._check_usable()
+        return Rebuilding(self._store, projection, self._books, self._patience)
+
+
+def _standing(
+    name: str, known: Projection | None, builds: Sequence[Build], ends: Mapping[LogName, int]
+) -> ProjectionStatus:
+    live = next((b for b in builds if b.state == "live"), None)
+    unfinished = next((b for b in builds if b.state == "building" and b.tenant_id is None), None)
+    shown_build = live or unfinished
+    logs = known.logs if known else tuple(shown_build.positions if shown_build else ())
+    failed = (b.failure for b in (live, unfinished) if b and b.failure)
+    failure = next(failed, None)
+    return ProjectionStatus(
+        name=name,
+        standing=_word(known, live, unfinished, failure),
+        version=known.version if known else None,
+        built=live.version if live else None,
+        positions=live.positions if live else {},
+        ends={log: ends[log] for log in logs},
+        writer=shown_build.writer if shown_build else None,
+        updated_at=shown_build.updated_at if shown_build else None,
+        failure=failure,
+        rebuilding=unfinished.positions if unfinished else {},
+    )
+
+
+def _word(
+    known: Projection | None,
+    live: Build | None,
+    unfinished: Build | None,
+    failure: ProjectionStopped | None,
+) -> Standing:
+    if known is None:
+        return "not installed"
+    if failure is not None:
+        return "stopped"
+    if live is None:
+        return "building" if unfinished else "not built"
+    return "live" if live.version == known.version else "outdated"

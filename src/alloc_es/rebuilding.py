@@ -1,0 +1,194 @@
+"""Building a read model beside the live one, and taking its place in one transaction."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from eventsourcing.persistence import IntegrityError
+
+from alloc_es.applying import Applier, Overtaken, Place, Unapplied
+from alloc_es.building import Books, Build
+from alloc_es.clock import Patience
+from alloc_es.errors import StoreUnavailable
+from alloc_es.projection import Projection
+from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated
+from alloc_es.store import Store
+from alloc_es.store.recorder import LogName
+from alloc_es.store.session import Session
+
+Report = Callable[[int, int], None]
+"""Called with how many positions of the logs are behind a build, and how many there are."""
+
+
+class Rebuilding:
+    """Builds one projection in one store."""
+
+    def __init__(
+        self, store: Store, projection: Projection, books: Books, patience: Patience
+    ) -> None:
+        self._patience = patience
+        self._desk = store.desk
+        self._projection = projection
+        self._books = books
+        self.name = projection.name
+        self.applier = Applier(store, projection, books)
+
+    def live(self) -> Build | None:
+        """The build that readers see. Raises `ProjectionOutdated` for another version's."""
+        with self._desk.reading() as session:
+            build = self._books.live(session, self._projection.name)
+        if build is not None and build.version != self._projection.version:
+            raise ProjectionOutdated(
+                build.name, built=build.version, known=self._projection.version
+            )
+        return build
+
+    def begin(self, tenant_id: str | None = None) -> Build:
+        """The unfinished build of the same to go on with, or a new one.
+
+        Of one tenant only where a live build of this version is there to take its rows:
+        else raises `ProjectionNotBuilt` or `ProjectionOutdated`.
+        """
+        if tenant_id is not None and self.live() is None:
+            raise ProjectionNotBuilt(self._projection.name)
+        with self._desk.reading() as session:
+            unfinished = self._books.unfinished(session, self._projection, tenant_id)
+        try:
+            return unfinished or self._create(tenant_id)
+        except IntegrityError:
+            # Another process began the first one at the same time.
+            return self.begin(tenant_id)
+
+    def _create(self, tenant_id: str | None) -> Build:
+        with self._desk.writing() as session:
+            builds = self._books.lock(session, self._projection.name)
+            for build in builds:
+                if build.state == "building" and build.tenant_id == tenant_id:
+                    if build.version == self._projection.version:
+                        return build
+                    self._books.drop(session, build)
+            return self._books.create(session, self._projection, tenant_id)
+
+    def step(self, build: Build) -> Build | None:
+        """Apply the next batch to an unfinished build; None when it has caught up."""
+        if build.tenant_id is None:
+            return self.applier.step(build)
+        live = self.live()
+        if live is None:
+            raise ProjectionNotBuilt(build.name)
+        # Its rows go into those of the live build, so they may not be ahead of them.
+        return self.applier.step(build, up_to=live.positions)
+
+    def run(self, build: Build, report: Report) -> None:
+        """Bring a build to its end and put it in place; *atomic* for who reads the model."""
+        ends = self.applier.ends()
+        while True:
+            report(total(build.positions), max(total(ends), total(build.positions)))
+            try:
+                moved = self._patience.insist(partial(self.step, build))
+                if moved is None and self._patience.insist(partial(self.promote, build)):
+                    return
+            except Overtaken:
+                moved = None
+            if moved is None:
+                moved = self._patience.insist(partial(self._again, build))
+            if moved is None:
+                return
+            build = moved
+
+    def _again(self, build: Build) -> Build | None:
+        """The build as somebody else has left it; None if it is unfinished no more."""
+        with self._desk.reading() as session:
+            builds = self._books.of(session, build.name)
+        same = (b for b in builds if (b.build, b.state) == (build.build, "building"))
+        return next(same, None)
+
+    def promote(self, build: Build) -> bool:
+        """Put a build that has caught up in the place of the live one.
+
+        False where something was in the way: step again, and then try again.
+        """
+        try:
+            with self._desk.writing() as session:
+                session.take_time()
+                builds = {b.build: b for b in self._books.lock(session, build.name)}
+                if build.build not in builds or builds[build.build].state != "building":
+                    return True
+                live = next((b for b in builds.values() if b.state == "live"), None)
+                self._catch_up(session, builds[build.build], live)
+                if build.tenant_id is None:
+                    self._replace(session, build, live)
+                elif live is not None:
+                    self._merge(session, build, live)
+        except Unapplied:
+            return False
+        self.drop_old()
+        return True
+
+    def _catch_up(self, session: Session, build: Build, live: Build | None) -> None:
+        """Go as far as the live build, so that nobody sees the model step back."""
+        if live is None:
+            return
+        goal: Mapping[LogName, int] = live.positions
+        place = Place.inside(session)
+        while (moved := self.applier.step(build, up_to=goal, place=place)) is not None:
+            build = moved
+
+    def _replace(self, session: Session, build: Build, live: Build | None) -> None:
+        if live is not None:
+            self._books.set_state(session, live, "old")
+        self._books.set_state(session, build, "live")
+        kept = live is not None and live.version == build.version and session.keeps_views
+        if live is not None and not kept:
+            for view in reversed(live.views):
+                session.run(f"DROP VIEW {view}")
+        for table in self._projection.tables:
+            create = "CREATE OR REPLACE" if kept else "CREATE"
+            columns, source = ", ".join(table.names), build.table(table.name)
+            session.run(f"{create} VIEW {table.name} AS SELECT {columns} FROM {source}")
+        if not kept:
+            for name, select in self._projection.views.items():
+                session.run(f"CREATE VIEW {name} AS {select}")
+
+    def _merge(self, session: Session, build: Build, live: Build) -> None:
+        tenant = build.tenant_id
+        for table in self._projection.tables:
+            columns, into = ", ".join(table.names), live.table(table.name)
+            session.run(f"DELETE FROM {into} WHERE tenant_id = ?", tenant)
+            source = build.table(table.name)
+            session.run(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {source}")
+        session.run(
+            "DELETE FROM projection_purges WHERE name = ? AND tenant_id = ?", build.name, tenant
+        )
+        self._books.disturb(session, live)
+        self._books.set_state(session, build, "old")
+
+    def purge(self, tenant_id: str) -> None:
+        """Remove a tenant's rows, and leave the tenant out until it is rebuilt by itself."""
+        with self._desk.writing() as session:
+            session.take_time()
+            builds = self._books.lock(session, self._projection.name)
+            self._books.purge(session, self._projection.name, tenant_id)
+            for build in builds:
+                if build.state == "building" and build.tenant_id == tenant_id:
+                    self._books.set_state(session, build, "old")
+                for table in build.tables if build.state != "old" else ():
+                    session.run(f"DELETE FROM {table} WHERE tenant_id = ?", tenant_id)
+                self._books.disturb(session, build)
+        self.drop_old()
+
+    def drop_old(self) -> None:
+        """Drop the tables of builds that were replaced, if nobody reads them just now."""
+        with self._desk.reading() as session:
+            builds = self._books.of(session, self._projection.name)
+        for build in builds:
+            if build.state == "old":
+                # Whoever still reads them is not disturbed; they go another time.
+                with suppress(StoreUnavailable), self._desk.writing() as session:
+                    session.take_time()
+                    self._books.drop(session, build)
+
+
+def total(positions: Mapping[LogName, int]) -> int:
+    """The positions of all logs together."""
+    return sum(positions.values())

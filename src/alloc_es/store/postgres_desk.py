@@ -1,0 +1,180 @@
+"""The tables beside the logs in PostgreSQL, and word of what is appended to the logs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from time import monotonic
+from typing import Any, ClassVar
+
+import psycopg
+from eventsourcing.persistence import IntegrityError
+from psycopg import Connection, Cursor
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from alloc_es.errors import StoreUnavailable
+from alloc_es.store.bounded import BoundedConnection
+from alloc_es.store.postgres_datastore import Datastore
+from alloc_es.store.session import BadRow, Desk, Row, Session, Watch, upsert_clause
+from alloc_es.tables import Kind, Table
+
+_PART = 2_000
+_LONG = 86_400.0
+# A network that has gone silent tells nobody; a look every so often does.
+_LOOK_AFTER = 10.0
+_BAD_ROW = ("22", "23")
+
+
+class PostgresSession(Session):
+    """A transaction by psycopg, or single statements."""
+
+    types: ClassVar[dict[Kind, str]] = {
+        "text": 'text COLLATE "C"',
+        "integer": "bigint",
+        "time": "timestamptz",
+    }
+    keeps_views = True
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        """The rows that a statement selects."""
+        return self._execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: object) -> int:
+        """Carry a statement out; how many rows it was about."""
+        return self._execute(statement, parameters).rowcount
+
+    def scan(self, table: Table, name: str, statement: str) -> Iterator[Row]:  # noqa: ARG002
+        """The rows that a statement selects, by a cursor of the server."""
+        with self._connection.cursor(name, row_factory=tuple_row) as cursor:
+            cursor.itersize = _PART
+            yield from cursor.execute(_driven(statement))
+
+    def read(self, table: Table, rows: Iterable[Row]) -> list[Row]:  # noqa: ARG002
+        """The rows; the driver reads them as they were written."""
+        return list(rows)
+
+    def insert(self, table: Table, name: str, rows: Sequence[Row]) -> None:
+        """Add rows by COPY."""
+        copy = f"COPY {name} ({', '.join(table.names)}) FROM STDIN (FORMAT BINARY)"
+        with _row_errors(), self._connection.cursor() as cursor, cursor.copy(copy.encode()) as sink:
+            sink.set_types(_copy_types(table))
+            for row in rows:
+                sink.write_row(row)
+
+    def upsert(self, table: Table, name: str, rows: Sequence[Row], changes: str) -> None:
+        """Add or change rows in one statement, a list for each column."""
+        statement = (
+            f"INSERT INTO {name} AS live ({', '.join(table.names)})"
+            f" SELECT * FROM unnest({', '.join(_array_types(table))})"
+            f" {upsert_clause(table, changes)}"
+        )
+        with _row_errors():
+            self._execute(statement, [list(column) for column in zip(*rows, strict=True)])
+
+    def take_time(self) -> None:
+        """Let statements take as long as they do, and wait a second for a lock."""
+        self._connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'")
+        assert isinstance(self._connection, BoundedConnection)
+        self._connection.longest_wait = _LONG
+
+    def _execute(self, statement: str, parameters: Sequence[object]) -> Cursor[Row]:
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        return cursor.execute(_driven(statement), parameters)
+
+
+class PostgresDesk(Desk):
+    """Sessions on connections of the store's pool."""
+
+    def __init__(self, datastore: Datastore) -> None:
+        self._datastore = datastore
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Statements by themselves."""
+        with self._datastore.get_connection() as connection:
+            yield PostgresSession(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """A transaction that reads, and sees one moment."""
+        with self._datastore.get_connection() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield PostgresSession(connection)
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[Session]:
+        """A transaction."""
+        with self._datastore.get_connection() as connection, ExitStack() as at_end:
+            assert isinstance(connection, BoundedConnection)
+            at_end.callback(setattr, connection, "longest_wait", connection.longest_wait)
+            with connection.transaction():
+                if not durable:
+                    connection.execute("SET LOCAL synchronous_commit = off")
+                yield PostgresSession(connection)
+
+
+class PostgresWatch(Watch):
+    """Listens on a connection of its own: the pool's must not gather what they don't read."""
+
+    def __init__(self, datastore: Datastore, tables: Iterable[str]) -> None:
+        self._datastore = datastore
+        self._ends = ExitStack()
+        self._connection = self._ends.enter_context(datastore.direct_connection())
+        try:
+            for table in tables:
+                channel = Identifier(f"{datastore.schema}.{table}")
+                self._connection.execute(SQL("LISTEN {0}").format(channel))
+        except psycopg.Error as error:
+            self.close()
+            raise datastore.mapped(error, sent=False) from error
+        self._heard = monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a notification."""
+        try:
+            for _ in self._connection.notifies(timeout=seconds, stop_after=1):
+                self._heard = monotonic()
+                return True
+            if monotonic() - self._heard > _LOOK_AFTER:
+                self._connection.execute("SELECT 1")
+                self._heard = monotonic()
+        except psycopg.Error as error:
+            raise StoreUnavailable(self._datastore.mapped(error, sent=False).problem) from error
+        return False
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._ends.close()
+
+
+@contextmanager
+def _row_errors() -> Iterator[None]:
+    """Tell what a row is to blame for from what the server is."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if (error.sqlstate or "").startswith(_BAD_ROW) or isinstance(error, psycopg.DataError):
+            raise BadRow(" ".join(str(error).split())) from error
+        raise
+    except (IntegrityError, TypeError, ValueError, OverflowError) as error:
+        raise BadRow(f"{type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=512)
+def _driven(statement: str) -> bytes:
+    """A statement as the driver takes it."""
+    return statement.replace("?", "%s").encode()
+
+
+@lru_cache
+def _copy_types(table: Table) -> tuple[str, ...]:
+    names: dict[Kind, str] = {"text": "text", "integer": "int8", "time": "timestamptz"}
+    return tuple(names[column.kind] for column in table.columns)
+
+
+@lru_cache
+def _array_types(table: Table) -> tuple[str, ...]:
+    return tuple(f"?::{name}[]" for name in _copy_types(table))

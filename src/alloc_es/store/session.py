@@ -1,0 +1,121 @@
+"""Work on the tables beside the logs, in one transaction, in the words of either database."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from alloc_es.tables import Kind, Table
+
+Row = tuple[Any, ...]
+"""A row of a table, in the order of its columns."""
+
+
+class Session(ABC):
+    """One transaction on the tables beside the logs.
+
+    Statements have `?` for each parameter. Errors leave as those of the store do; what a
+    row itself is to blame for leaves as `BadRow`.
+    """
+
+    types: ClassVar[dict[Kind, str]]
+    table_options: ClassVar[str] = ""
+    keeps_views: ClassVar[bool]
+    """Whether a view can be given another table without its readers noticing."""
+
+    @abstractmethod
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        """The rows that a statement selects."""
+
+    @abstractmethod
+    def run(self, statement: str, *parameters: object) -> int:
+        """Carry a statement out; how many rows it was about."""
+
+    @abstractmethod
+    def scan(self, table: Table, name: str, statement: str) -> Iterator[Row]:
+        """The rows of a table that a statement selects, a part of them at a time."""
+
+    @abstractmethod
+    def read(self, table: Table, rows: Iterable[Row]) -> list[Row]:
+        """Rows as they were written, from as they are stored."""
+
+    @abstractmethod
+    def insert(self, table: Table, name: str, rows: Sequence[Row]) -> None:
+        """Add rows, none of whose keys is there, to the table that is called `name`."""
+
+    @abstractmethod
+    def upsert(self, table: Table, name: str, rows: Sequence[Row], changes: str) -> None:
+        """Add rows; where a key is there, make `changes` to the row `live` instead."""
+
+    @abstractmethod
+    def take_time(self) -> None:
+        """Until the end of the transaction, statements may take long, but not wait long.
+
+        A lock that somebody else holds for a second is given up: those who come behind us
+        would wait for it too.
+        """
+
+    def put(self, table: Table, name: str, rows: Iterable[Row]) -> None:
+        """Add rows, or replace those with the same key; of two with one key the last counts."""
+        newest = list({table.key_of(row): row for row in rows}.values())
+        self.upsert(table, name, newest, ", ".join(f"{c} = excluded.{c}" for c in table.rest))
+
+    def add(self, table: Table, name: str, rows: Sequence[Row]) -> None:
+        """Add rows, or add what is outside of the key to those with the same key."""
+        sums = ", ".join(f"{column} = live.{column} + excluded.{column}" for column in table.rest)
+        self.upsert(table, name, rows, sums)
+
+    def create(self, table: Table, name: str) -> None:
+        """Create a table, with its indexes, that is called `name`."""
+        columns = [
+            f"{column.name} {self.types[column.kind]}{'' if column.optional else ' NOT NULL'}"
+            for column in table.columns
+        ]
+        key = f"PRIMARY KEY ({', '.join(table.key)})"
+        self.run(f"CREATE TABLE {name} ({', '.join([*columns, key])}){self.table_options}")
+        for number, index in enumerate(table.indexes, start=1):
+            self.run(f"CREATE INDEX {name}__{number} ON {name} ({', '.join(index)})")
+
+
+class BadRow(Exception):
+    """The database refuses a row for what is in it: a value, or a key that is taken."""
+
+
+class Desk(ABC):
+    """Opens sessions on the tables beside the logs."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Session]:
+        """Statements that read, each what is committed when it begins."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[Session]:
+        """Statements that read what was committed at one moment."""
+
+    @abstractmethod
+    def writing(self, *, durable: bool = True) -> AbstractContextManager[Session]:
+        """A transaction: *atomic*. Without `durable` its end need not wait for the disk:
+        after a crash of the server it may not have been."""
+
+
+class Watch(ABC):
+    """Tells when something may have been appended to a log. Close it."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint, so long at most; whether there was one.
+
+        Raises `StoreUnavailable` when it can tell no more.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+@lru_cache
+def upsert_clause(table: Table, changes: str) -> str:
+    """What a database does with a row whose key is there."""
+    wanted = f"UPDATE SET {changes}" if changes else "NOTHING"
+    return f"ON CONFLICT ({', '.join(table.key)}) DO {wanted}"

@@ -1,0 +1,190 @@
+"""The tables beside the logs in SQLite, and word of what is appended to the logs."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from threading import RLock
+from time import monotonic, sleep
+from typing import Any, ClassVar
+
+from alloc_es.store.schema import migrations, statements
+from alloc_es.store.session import BadRow, Desk, Row, Session, Watch, upsert_clause
+from alloc_es.tables import Kind, Table
+
+_LOOK_EVERY = 0.01
+# The schema version that has the logs and nothing beside them.
+_LEDGER_VERSION = 2
+
+
+class SQLiteSession(Session):
+    """A transaction by sqlite3."""
+
+    types: ClassVar[dict[Kind, str]] = {"text": "TEXT", "integer": "INTEGER", "time": "TEXT"}
+    # The rows are in the order of the key, which is what they are looked up by.
+    table_options = " WITHOUT ROWID"
+    keeps_views = False
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+
+    def rows(self, statement: str, *parameters: object) -> list[Row]:
+        """The rows that a statement selects."""
+        return [tuple(row) for row in self._cursor.execute(statement, _stored(parameters))]
+
+    def run(self, statement: str, *parameters: object) -> int:
+        """Carry a statement out; how many rows it was about."""
+        return self._cursor.execute(statement, _stored(parameters)).rowcount
+
+    def scan(self, table: Table, name: str, statement: str) -> Iterator[Row]:  # noqa: ARG002
+        """The rows that a statement selects; the database hands them out one by one."""
+        cursor = self._cursor.connection.cursor()
+        for row in cursor.execute(statement):
+            yield from self.read(table, [tuple(row)])
+
+    def read(self, table: Table, rows: Iterable[Row]) -> list[Row]:
+        """Rows with their times as such."""
+        times = table.places("time")
+        return [_with(row, times, _time) for row in rows] if times else list(rows)
+
+    def insert(self, table: Table, name: str, rows: Sequence[Row]) -> None:
+        """Add rows, one prepared statement for all."""
+        self._write(table, f"INSERT INTO {name} {_columns(table)}", rows)
+
+    def upsert(self, table: Table, name: str, rows: Sequence[Row], changes: str) -> None:
+        """Add or change rows, one prepared statement for all."""
+        start = f"INSERT INTO {name} AS live {_columns(table)}"
+        self._write(table, f"{start} {upsert_clause(table, changes)}", rows)
+
+    def take_time(self) -> None:
+        """Nothing: a transaction has the database to itself from its beginning."""
+
+    def _write(self, table: Table, statement: str, rows: Sequence[Row]) -> None:
+        times = table.places("time")
+        try:
+            stored = [_with(row, times, _text) for row in rows] if times else rows
+            self._cursor.executemany(statement, stored)
+        except (
+            sqlite3.IntegrityError,
+            sqlite3.DataError,
+            sqlite3.InterfaceError,
+            sqlite3.ProgrammingError,
+            AttributeError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise BadRow(f"{type(error).__name__}: {error}") from error
+
+
+Begin = Callable[[bool], AbstractContextManager[Any]]
+"""Begins a transaction that writes, or one that reads, and gives its cursor."""
+
+
+class SQLiteDesk(Desk):
+    """Sessions on a database file, or on a database in memory."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that reads."""
+        with self._begin(False) as cursor:
+            yield SQLiteSession(cursor)
+
+    snapshot = reading
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[Session]:  # noqa: ARG002
+        """A transaction that has the database to itself."""
+        with self._begin(True) as cursor:
+            yield SQLiteSession(cursor)
+
+
+class Scratch:
+    """A database of nobody else's, for one transaction at a time; gone when it is closed.
+
+    In memory; or, where `large`, in a temporary file that SQLite removes by itself.
+    """
+
+    def __init__(self, *, large: bool = False) -> None:
+        self._lock = RLock()
+        # https://www.sqlite.org/inmemorydb.html#temporary_databases
+        place = "" if large else ":memory:"
+        self._connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA synchronous = OFF")
+        with self.transaction(commit=True) as cursor:
+            for _, script in migrations("sqlite", _LEDGER_VERSION):
+                for statement in statements(script):
+                    cursor.execute(statement)
+
+    def desk(self) -> SQLiteDesk:
+        """Sessions on the tables beside the logs."""
+        return SQLiteDesk(self.transaction)
+
+    @contextmanager
+    def transaction(self, commit: bool) -> Iterator[sqlite3.Cursor]:
+        """A transaction, which is undone where it does not end well."""
+        with self._lock:
+            cursor = self._connection.cursor()
+            cursor.execute("BEGIN")
+            try:
+                yield cursor
+            except BaseException:
+                self._connection.rollback()
+                raise
+            cursor.execute("COMMIT" if commit else "ROLLBACK")
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._connection.close()
+
+
+class LookingWatch(Watch):
+    """Looks every hundredth of a second whether something has changed."""
+
+    def __init__(self, look: Callable[[], object], close: Callable[[], None]) -> None:
+        self._look = look
+        self._close = close
+        self._seen = look()
+
+    def wait(self, seconds: float) -> bool:
+        """Look until there is a change."""
+        give_up = monotonic() + seconds
+        while (now := self._look()) == self._seen:
+            left = give_up - monotonic()
+            if left <= 0:
+                return False
+            sleep(min(left, _LOOK_EVERY))
+        self._seen = now
+        return True
+
+    def close(self) -> None:
+        """Give back what it looks through."""
+        self._close()
+
+
+def _columns(table: Table) -> str:
+    return f"({', '.join(table.names)}) VALUES ({', '.join('?' * len(table.columns))})"
+
+
+def _with(row: Row, places: Iterable[int], change: Callable[[Any], Any]) -> Row:
+    values = list(row)
+    for place in places:
+        if values[place] is not None:
+            values[place] = change(values[place])
+    return tuple(values)
+
+
+def _stored(parameters: Sequence[object]) -> list[object]:
+    return [_text(value) if isinstance(value, datetime) else value for value in parameters]
+
+
+def _text(time: datetime) -> str:
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,94 @@
+"""Tables of read models, described once for every kind of store."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from alloc_es.errors import InvalidSetting
+from alloc_es.wording import shown
+
+Kind = Literal["text", "integer", "time"]
+"""What a column holds: a string, a signed 64-bit integer, or an aware `datetime`.
+
+In PostgreSQL `text` in the order of its bytes, `bigint` and `timestamptz`; in SQLite `TEXT`,
+`INTEGER` and `TEXT` in ISO 8601 with six digits and `Z`, which sorts as time does.
+"""
+
+KINDS: tuple[Kind, ...] = ("text", "integer", "time")
+
+# A double underscore parts a table from the number of its build, and PostgreSQL cuts a name
+# off behind 63 characters.
+_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,47}")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name, what it holds, and what that means in words."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        parse_name("column", self.name)
+        if self.kind not in KINDS:
+            raise InvalidSetting(self.name, f"{shown(self.kind)} is no kind of column")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a read model.
+
+    Its columns hold the tenant and the workflow of each row as `tenant_id` and
+    `workflow_id`; `key` names the columns that tell rows apart, the tenant first, so that
+    one tenant's rows never stand for another's. `indexes` are further ones to look up by.
+    Raises `InvalidSetting` for what can't be a table.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        parse_name("table", self.name)
+        names = self.names
+        if len(set(names)) < len(names):
+            raise InvalidSetting(self.name, "two of its columns have the same name")
+        required = {column.name for column in self.columns if not column.optional}
+        if not {"tenant_id", "workflow_id", *self.key} <= required:
+            problem = "it needs the columns tenant_id, workflow_id and its key, none optional"
+            raise InvalidSetting(self.name, problem)
+        if self.key[:1] != ("tenant_id",):
+            raise InvalidSetting(self.name, "its key must begin with tenant_id")
+        if unknown := {name for index in self.indexes for name in index} - set(names):
+            raise InvalidSetting(self.name, f"it has no column {sorted(unknown)[0]} to index")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """The names of the columns outside of the key."""
+        return tuple(name for name in self.names if name not in self.key)
+
+    def places(self, kind: Kind) -> tuple[int, ...]:
+        """Where in a row the columns of a kind are."""
+        return tuple(i for i, column in enumerate(self.columns) if column.kind == kind)
+
+    def key_of(self, row: Sequence[object]) -> tuple[object, ...]:
+        """The key of a row."""
+        return tuple(row[self.names.index(name)] for name in self.key)
+
+
+def parse_name(what: str, name: object) -> str:
+    """The name of a projection, table, view or column, which stands in SQL as it is."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        problem = f"{shown(name)} can't be one; use a-z, 0-9 and single _, up to 48"
+        raise InvalidSetting(f"name of a {what}", problem)
+    return name
