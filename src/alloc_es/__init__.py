@@ -33,11 +33,24 @@ from alloc_es.events import (
     DecisionEvent,
     RunSpawned,
 )
+from alloc_es.following import Follower
 from alloc_es.identity import WorkflowKey
+from alloc_es.projection import Projection, Rows
+from alloc_es.projections import Projections, ProjectionStatus
+from alloc_es.reader_errors import (
+    ProjectionBehind,
+    ProjectionNotBuilt,
+    ProjectionOutdated,
+    ProjectionStopped,
+    TriggerLost,
+)
 from alloc_es.routing import Routing, bucket_of
 from alloc_es.spawning import SpawnCounts, SpawnRequest
 from alloc_es.split import Share
 from alloc_es.store import Recorded
+from alloc_es.tables import Column, Table
+from alloc_es.triggers import Trigger, Triggers
+from alloc_es.verifying import Difference, Verified
 from alloc_es.workflow import Workflow
 
 __all__ = [
@@ -51,9 +64,12 @@ __all__ = [
     "ChallengerRegistered",
     "ChallengerRejectedWithoutReplacement",
     "ChallengersStillLive",
+    "Column",
     "CommandIdReused",
     "Committed",
     "DecisionEvent",
+    "Difference",
+    "Follower",
     "GenerationConflict",
     "InvalidIdentifier",
     "InvalidSetting",
@@ -62,9 +78,17 @@ __all__ = [
     "NoSuchChallenger",
     "OutcomeUnknown",
     "Patience",
+    "Projection",
+    "ProjectionBehind",
+    "ProjectionNotBuilt",
+    "ProjectionOutdated",
+    "ProjectionStatus",
+    "ProjectionStopped",
+    "Projections",
     "Recorded",
     "Refusal",
     "Routing",
+    "Rows",
     "RunIdTaken",
     "RunSpawned",
     "SchemaTooNew",
@@ -73,8 +97,13 @@ __all__ = [
     "SpawnRequest",
     "StoreNotInitialised",
     "StoreUnavailable",
+    "Table",
+    "Trigger",
+    "TriggerLost",
+    "Triggers",
     "UnknownWorkflow",
     "UnreadableEvent",
+    "Verified",
     "Workflow",
     "WorkflowAlreadyStarted",
     "WorkflowKey",

@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from alloc_es.allocation import Allocation
-from alloc_es.arguments import parse_count, parse_ordinal, parse_timeout
+from alloc_es.arguments import parse_count, parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
+from alloc_es.delivering import Deliveries
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.following import Tell, tell_log
 from alloc_es.grouping import MAX_GROUP
 from alloc_es.identity import (
     Actor,
@@ -29,6 +31,7 @@ from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store
 from alloc_es.store.log import E
+from alloc_es.triggers import LEASE, LONGEST_LEASE, Begin, Triggers
 from alloc_es.wording import shown
 from alloc_es.workflow import Ledger, Workflow
 
@@ -196,10 +199,48 @@ class Allocations:
         for projection in more:
             if known.setdefault(projection.name, projection) is not projection:
                 raise InvalidSetting("projection", f"there are two of the name {projection.name}")
+        books = Books(self._new_name(), self._ledger.clock)
+        return Projections(self._store, known, books, self._ledger.patience, self._check_usable)
+
+    def triggers(
+        self,
+        consumer: str,
+        *,
+        begin: Begin = "beginning",
+        follow: bool = True,
+        lease: float = LEASE,
+        tell: Tell = tell_log,
+    ) -> Triggers:
+        """The rejections without a replacement, for one worker of a consumer; close it.
+
+        The store keeps, for each consumer, which triggers were handed to whom and which are
+        acknowledged. A consumer that is new begins at the `beginning` of the log, or `now`.
+        Its workers, in as many processes as there are, share the triggers. With
+        `follow=False` iterating ends where no trigger is left to take, else it waits, also
+        while the store is away; `tell` is called with what an operator should know. A
+        worker that holds triggers and is not heard of for `lease` seconds counts as dead.
+
+        Raises `InvalidIdentifier`, `InvalidSetting` and `StoreUnavailable`.
+        """
+        self._check_usable()
+        parsed = parse_identifier("consumer", consumer)
+        if begin not in ("beginning", "now"):
+            raise InvalidSetting("begin", f"{shown(begin)} is neither 'beginning' nor 'now'")
+        seconds = parse_seconds("lease", lease, LONGEST_LEASE)
         ledger = self._ledger
-        writer = f"{socket.gethostname()}:{os.getpid()}:{ledger.new_id()[:8]}"
-        books = Books(writer, ledger.clock)
-        return Projections(self._store, known, books, ledger.patience, self._check_usable)
+        return Triggers(
+            self._store,
+            Deliveries(self._store, parsed, self._new_name(), seconds),
+            ledger.patience,
+            ledger.clock,
+            begin=begin,
+            follow=follow,
+            tell=tell,
+        )
+
+    def _new_name(self) -> str:
+        """The name of something that works in this process, of which there may be others."""
+        return f"{socket.gethostname()}:{os.getpid()}:{self._ledger.new_id()[:8]}"
 
     def close(self) -> None:
         """Give back the connections; later calls are refused. Closing twice is allowed.

@@ -77,15 +77,15 @@ class ProjectionBehind(AllocationError):
 class TriggerLost(AllocationError):
     """A worker no longer holds a trigger, so its acknowledgement counts for nothing.
 
-    It was silent for longer than its lease, or gave the trigger back. `position` is the
-    trigger's, and `consumer` whose it is; the trigger is handed out again.
+    It was silent for longer than its lease, or gave the trigger back; another delivery
+    settles it. `position` is the trigger's, and `consumer` whose it is.
     """
 
     def __init__(self, consumer: str, position: int) -> None:
         self.consumer = consumer
         self.position = position
         super().__init__(
-            f"the trigger at position {position} is not held by this worker of {consumer} any "
-            f"more and is handed out again; undo what was done for it, or make sure that "
-            f"doing it twice does no harm"
+            f"the trigger at position {position} is no longer held by this worker of {consumer}, "
+            f"which was silent for too long or gave it back: another delivery settles it; undo "
+            f"what was done for it, or make sure that doing it twice does no harm"
         )

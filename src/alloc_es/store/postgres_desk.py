@@ -2,21 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, ClassVar
 
 import psycopg
 from eventsourcing.persistence import IntegrityError
 from psycopg import Connection, Cursor
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from alloc_es.errors import StoreUnavailable
+from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.bounded import BoundedConnection
 from alloc_es.store.postgres_datastore import Datastore
-from alloc_es.store.session import BadRow, Desk, Row, Session, Watch, upsert_clause
+from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table
+from alloc_es.wording import shown
 
 _PART = 2_000
 _LONG = 86_400.0
@@ -115,6 +117,17 @@ class PostgresDesk(Desk):
                     connection.execute("SET LOCAL synchronous_commit = off")
                 yield PostgresSession(connection)
 
+    def joined(self, connection: Any) -> Joined:
+        """A caller's transaction by psycopg."""
+        if not isinstance(connection, Connection):
+            problem = f"{shown(connection)} is no connection by psycopg to {self._datastore.where}"
+            raise InvalidSetting("connection", problem)
+        if connection.autocommit and not _is_open(connection):
+            problem = "no transaction is open on it, so it would be acknowledged by itself"
+            raise InvalidSetting("connection", problem)
+        session = PostgresSession(connection)
+        return Joined(session, f"{self._datastore.schema}.", partial(_is_open, connection))
+
 
 class PostgresWatch(Watch):
     """Listens on a connection of its own: the pool's must not gather what they don't read."""
@@ -148,6 +161,11 @@ class PostgresWatch(Watch):
     def close(self) -> None:
         """Close the connection."""
         self._ends.close()
+
+
+def _is_open(connection: Connection[Any]) -> bool:
+    ended = (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+    return connection.info.transaction_status not in ended
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Work on the tables beside the logs, in one transaction, in the words of either database."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -82,6 +83,18 @@ class BadRow(Exception):
     """The database refuses a row for what is in it: a value, or a key that is taken."""
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A transaction of the caller's: a session in it, and whether it is still open.
+
+    `schema` goes before the names of tables there.
+    """
+
+    session: Session
+    schema: str
+    is_open: Callable[[], bool]
+
+
 class Desk(ABC):
     """Opens sessions on the tables beside the logs."""
 
@@ -97,6 +110,13 @@ class Desk(ABC):
     def writing(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A transaction: *atomic*. Without `durable` its end need not wait for the disk:
         after a crash of the server it may not have been."""
+
+    @abstractmethod
+    def joined(self, connection: Any) -> Joined:
+        """The transaction that is open on a connection of the caller's.
+
+        Raises `InvalidSetting` for a connection that can't be one, or has none open.
+        """
 
 
 class Watch(ABC):

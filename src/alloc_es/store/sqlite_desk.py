@@ -8,9 +8,11 @@ from threading import RLock
 from time import monotonic, sleep
 from typing import Any, ClassVar
 
+from alloc_es.errors import InvalidSetting
 from alloc_es.store.schema import migrations, statements
-from alloc_es.store.session import BadRow, Desk, Row, Session, Watch, upsert_clause
+from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table
+from alloc_es.wording import shown
 
 _LOOK_EVERY = 0.01
 # The schema version that has the logs and nothing beside them.
@@ -100,6 +102,16 @@ class SQLiteDesk(Desk):
         """A transaction that has the database to itself."""
         with self._begin(True) as cursor:
             yield SQLiteSession(cursor)
+
+    def joined(self, connection: Any) -> Joined:
+        """A caller's transaction by sqlite3."""
+        if not isinstance(connection, sqlite3.Connection):
+            raise InvalidSetting("connection", f"{shown(connection)} is no connection by sqlite3")
+        if not connection.in_transaction:
+            problem = "no transaction is open on it, so it would be acknowledged by itself"
+            raise InvalidSetting("connection", problem)
+        session = SQLiteSession(connection.cursor())
+        return Joined(session, "", lambda: connection.in_transaction)
 
 
 class Scratch:
