@@ -26,7 +26,7 @@ from alloc_es.identity import (
     parse_identifier,
     tenant_prefix,
 )
-from alloc_es.projection import Projection, installed
+from alloc_es.projection import Projection, by_name, installed
 from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store
@@ -191,14 +191,11 @@ class Allocations:
     def projections(self, *more: Projection) -> Projections:
         """The read models of this store: of the projections that are installed, and `more`.
 
-        Raises `InvalidSetting` where an installed one can't be loaded, and for two of one
-        name.
+        Raises `InvalidSetting` where an installed one can't be loaded, and where two have a
+        name, or a table's name, in common.
         """
         self._check_usable()
-        known = dict(installed())
-        for projection in more:
-            if known.setdefault(projection.name, projection) is not projection:
-                raise InvalidSetting("projection", f"there are two of the name {projection.name}")
+        known = by_name([*installed(), *more])
         books = Books(self._new_name(), self._ledger.clock)
         return Projections(self._store, known, books, self._ledger.patience, self._check_usable)
 

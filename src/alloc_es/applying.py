@@ -1,6 +1,7 @@
 """Applying events to a build: a batch, its rows and its checkpoint in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionStopped
 from alloc_es.store import Store
-from alloc_es.store.log import PAGE, Recorded
+from alloc_es.store.log import PAGE, Batch, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogName
 from alloc_es.store.session import BadRow, Row, Session
 
@@ -48,6 +49,14 @@ class Place:
         return cls(same, same)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A batch that is read before it is asked for; a log never changes what it has."""
+
+    asked: tuple[LogName, int, int, int]
+    batch: Future[Batch[Any]]
+
+
 class Applier:
     """Applies the events of a store to the builds of one projection."""
 
@@ -55,6 +64,8 @@ class Applier:
         self._log = store.log
         self._projection = projection
         self._books = books
+        self._reader = ThreadPoolExecutor(1, "alloc-es reads ahead")
+        self._ahead: _Ahead | None = None
         # What a crash of the server undoes, rows and checkpoint together, is applied again.
         self._place = Place(store.desk.reading, lambda: store.desk.writing(durable=False))
 
@@ -77,7 +88,7 @@ class Applier:
         place = place or self._place
         for log in self._projection.logs:
             last = up_to.get(log, UNLIMITED)
-            batch = self._log(log).batch(build.positions[log], up_to=last, limit=limit)
+            batch = self._next(log, build.positions[log], last, limit)
             if batch.events:
                 return self._apply(build, log, batch.events, place)
             if batch.failure is not None:
@@ -85,6 +96,20 @@ class Applier:
                 what = f"event {batch.failure.version} of {batch.failure.stream}"
                 raise self._stopped(build, log, batch.failed_at, what, batch.failure, place)
         return None
+
+    def _next(self, log: LogName, after: int, up_to: int, limit: int) -> Batch[Any]:
+        """The next batch; while it is applied, the one behind it is read."""
+        ahead, self._ahead = self._ahead, None
+        read = self._log(log).batch
+        if ahead is not None and ahead.asked == (log, after, up_to, limit):
+            batch = ahead.batch.result()
+        else:
+            batch = read(after, up_to=up_to, limit=limit)
+        if len(batch.events) == limit:
+            asked = (log, batch.read_to, up_to, limit)
+            reading = self._reader.submit(read, batch.read_to, up_to=up_to, limit=limit)
+            self._ahead = _Ahead(asked, reading)
+        return batch
 
     def _apply(
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place

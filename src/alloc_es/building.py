@@ -117,7 +117,7 @@ class Books:
             projection.version,
             tenant_id,
             json.dumps(tables),
-            json.dumps([*(table.name for table in projection.tables), *projection.views]),
+            json.dumps(projection.relations),
             *(0 if log in projection.logs else None for log in ("decisions", "runs")),
             self.writer,
             self.clock(),

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -47,7 +48,7 @@ POSITION = "\x01"
 _NAMES = {model: name for name, model in EVENT_TYPES.items()}
 _FILLED = frozenset({"actor", "bucket", "recorded_at", "run_id", "unit"})
 _LEFT_OPEN = "decision_position"
-_OWN = ("actor", "bucket", "decision_position", "recorded_at", "run_id", "unit")
+_TIME = re.compile(rb"[0-9-]{10}T[0-9:]{8}(?:\.[0-9]{6})?Z")
 _canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
@@ -98,23 +99,10 @@ class RunForm:
 class RunReader:
     """Reads runs that differ from one it has read in a few fields only.
 
-    It answers what `decode` would, in a quarter of the time, or None for what it leaves to
+    It answers what `decode` would, in a fifth of the time, or None for what it leaves to
     `decode`: bytes of another form than `encode` writes, or the first run of its kind.
     """
 
-    # The names sorted, as they are stored; a group for each part that a run has of its own,
-    # and one for each part between. What is escaped, or no JSON, does not match.
-    _FORM = re.compile(
-        rb'\{"actor":"(?P<actor>[^"\\\x00-\x1f]*)'
-        rb'(?P<first>","arm":"[a-z]+","bucket":)(?P<bucket>0|[1-9][0-9]{0,3})'
-        rb',"decision_position":(?P<decision_position>null|0|[1-9][0-9]{0,17})'
-        rb'(?P<second>,"episode":[0-9]+,"generation":[0-9]+,"hash_version":[0-9]+,)'
-        rb'"recorded_at":"(?P<recorded_at>[0-9-]{10}T[0-9:]{8}(?:\.[0-9]{6})?Z)"'
-        rb',"run_id":"(?P<run_id>[^"\\\x00-\x1f]*)'
-        rb'(?P<third>","salt":"[^"\\\x00-\x1f]*","schema_version":[0-9]+,"slot":\[[0-9,]+\],'
-        rb'"tenant_id":"[^"\\\x00-\x1f]*","unit":")(?P<unit>[^"\\\x00-\x1f]*)'
-        rb'(?P<fourth>","version":"[^"\\\x00-\x1f]*","workflow_id":"[^"\\\x00-\x1f]*"\})'
-    )
     _MOST_KEPT = 4_096
 
     def __init__(self) -> None:
@@ -122,35 +110,83 @@ class RunReader:
 
     def read(self, stored: bytes) -> RunSpawned | None:
         """The run of its stored bytes, if one like it was learnt."""
-        match = self._FORM.fullmatch(stored)
-        sample = match and self._kept.get(match.group("first", "second", "third", "fourth"))
-        if match is None or sample is None:
-            return None
-        actor, bucket, position, time, run_id, unit = match.group(*_OWN)
         try:
-            return sample.stamped(
-                {
-                    "actor": actor.decode(),
-                    "bucket": int(bucket),
-                    "decision_position": None if position == b"null" else int(position),
-                    "recorded_at": _time_of(time),
-                    "run_id": run_id.decode(),
-                    "unit": unit.decode(),
-                }
-            )
+            common, own = _parted(stored)
+            sample = self._kept.get(common)
+            return sample and sample.stamped(_own_fields(own))
         except ValueError:
             return None
 
     def learn(self, stored: bytes, run: RunSpawned) -> None:
         """Keep a run that `decode` has read, to read others by."""
-        if match := self._FORM.fullmatch(stored):
-            if len(self._kept) >= self._MOST_KEPT:
-                self._kept.clear()
-            self._kept[match.group("first", "second", "third", "fourth")] = run
+        if len(self._kept) >= self._MOST_KEPT:
+            self._kept.clear()
+        with suppress(ValueError):
+            self._kept[_parted(stored)[0]] = run
+
+
+def _parted(stored: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """What a run has in common with others of its kind, and what it has of its own.
+
+    Raises `ValueError` for bytes that are not in the form that runs are written in. Both
+    together are all the bytes, so what agrees in the one differs in the other only.
+    """
+    # The names are sorted, as they are stored. A value that is looked for too early would
+    # hold a quotation mark, which `_own_fields` refuses.
+    actor = stored.index(b'","arm":"')
+    bucket = stored.index(b'"bucket":', actor) + 9
+    position = stored.index(b',"decision_position":', bucket)
+    episode = stored.index(b',"episode":', position)
+    time = stored.index(b'"recorded_at":"', episode) + 15
+    run_id = stored.index(b'","run_id":"', time)
+    salt = stored.index(b'","salt":"', run_id)
+    unit = stored.index(b'"unit":"', salt) + 8
+    version = stored.index(b'","version":"', unit)
+    return (
+        (
+            stored[:10],
+            stored[actor:bucket],
+            stored[episode:time],
+            stored[salt:unit],
+            stored[version:],
+        ),
+        (
+            stored[10:actor],
+            stored[bucket:position],
+            stored[position + 21 : episode],
+            stored[time:run_id],
+            stored[run_id + 12 : salt],
+            stored[unit:version],
+        ),
+    )
+
+
+def _own_fields(own: tuple[bytes, ...]) -> dict[str, object]:
+    """The fields that runs of a kind differ in. Raises `ValueError` for what may be no JSON."""
+    actor, run_id, unit = own[0].decode(), own[4].decode(), own[5].decode()
+    texts = actor + run_id + unit
+    if '"' in texts or "\\" in texts or not texts.isprintable():
+        raise ValueError(texts)
+    return {
+        "actor": actor,
+        "bucket": _number(own[1]),
+        "decision_position": None if own[2] == b"null" else _number(own[2]),
+        "recorded_at": _time_of(own[3]),
+        "run_id": run_id,
+        "unit": unit,
+    }
+
+
+def _number(stored: bytes) -> int:
+    if not stored.isdigit() or (stored[:1] == b"0" and stored != b"0"):
+        raise ValueError(stored)
+    return int(stored)
 
 
 @lru_cache(maxsize=1_024)
 def _time_of(stored: bytes) -> datetime:
+    if not _TIME.fullmatch(stored):
+        raise ValueError(stored)
     return datetime.fromisoformat(stored.decode())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from alloc_es.errors import InvalidSetting
@@ -75,11 +75,15 @@ class Projection:
             raise InvalidSetting(self.name, f"version {shown(self.version)} is not from 1 up")
         if not self.logs or set(self.logs) - LOGS.keys() or len(set(self.logs)) < len(self.logs):
             raise InvalidSetting(self.name, f"its logs are {shown(self.logs)}; use {sorted(LOGS)}")
-        names = [*(table.name for table in self.tables), *self.views]
-        if not self.tables or len(set(names)) < len(names):
+        if not self.tables or len(set(self.relations)) < len(self.relations):
             raise InvalidSetting(self.name, "it needs tables and views, each with its own name")
         for view in self.views:
             parse_name("view", view)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The names of its tables and of its views, in the order in which views build on them."""
+        return (*(table.name for table in self.tables), *self.views)
 
     def table(self, name: str) -> Table:
         """One of its tables; raises `InvalidSetting` for a name that none has."""
@@ -90,22 +94,41 @@ class Projection:
         raise InvalidSetting("table", f"{self.name} has no table {shown(name)}; it has {known}")
 
 
-def installed() -> dict[str, Projection]:
-    """The projections of all installed packages, by name.
+def installed() -> list[Projection]:
+    """The projections of all installed packages.
 
-    Raises `InvalidSetting` for an entry point that leads to none, and for two of one name.
+    Raises `InvalidSetting` for an entry point that leads to none of its name.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [_loaded(point) for point in points]
+
+
+def by_name(projections: Iterable[Projection]) -> dict[str, Projection]:
+    """Projections by their names.
+
+    Raises `InvalidSetting` where two have a name, or a table's or view's name, in common.
     """
     found: dict[str, Projection] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            loaded = point.load()
-        except Exception as error:
-            problem = f"{point.value} can't be loaded: {type(error).__name__}: {error}"
-            raise InvalidSetting(f"projection {point.name}", problem) from error
-        if not isinstance(loaded, Projection) or loaded.name != point.name:
-            problem = f"{point.value} is {shown(loaded)}, not a Projection of that name"
-            raise InvalidSetting(f"projection {point.name}", problem)
-        if point.name in found:
-            raise InvalidSetting(f"projection {point.name}", "two packages have one of that name")
-        found[point.name] = loaded
+    owners: dict[str, str] = {}
+    for projection in projections:
+        if projection.name in found:
+            raise InvalidSetting(f"projection {projection.name}", "there are two of that name")
+        found[projection.name] = projection
+        for relation in projection.relations:
+            owner = owners.setdefault(relation, projection.name)
+            if owner != projection.name:
+                problem = f"{owner} has a table or view {relation} too; rename one of them"
+                raise InvalidSetting(f"projection {projection.name}", problem)
     return found
+
+
+def _loaded(point: EntryPoint) -> Projection:
+    try:
+        loaded = point.load()
+    except Exception as error:
+        problem = f"{point.value} can't be loaded: {type(error).__name__}: {error}"
+        raise InvalidSetting(f"projection {point.name}", problem) from error
+    if not isinstance(loaded, Projection) or loaded.name != point.name:
+        problem = f"{point.value} is {shown(loaded)}, not a Projection of that name"
+        raise InvalidSetting(f"projection {point.name}", problem)
+    return loaded
