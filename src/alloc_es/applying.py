@@ -66,6 +66,7 @@ class Applier:
         self._books = books
         self._reader = ThreadPoolExecutor(1, "alloc-es reads ahead")
         self._ahead: _Ahead | None = None
+        self._purged: tuple[tuple[int, int] | None, frozenset[str]] = (None, frozenset())
         # What a crash of the server undoes, rows and checkpoint together, is applied again.
         self._place = Place(store.desk.reading, lambda: store.desk.writing(durable=False))
 
@@ -131,7 +132,7 @@ class Applier:
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
     ) -> Build:
         with place.reading() as session:
-            purged = self._books.purged(session, build.name)
+            purged = self._left_out(build, session)
             changes = Changes(self._projection, build, session)
             if wanted := _of_tenants(events, build.tenant_id, purged):
                 self._projection.apply(wanted, changes)
@@ -141,6 +142,14 @@ class Applier:
                 raise Overtaken(build.name)
             changes.make(session)
         return replace(build, positions={**build.positions, log: reached}, failure=None)
+
+    def _left_out(self, build: Build, session: Session) -> frozenset[str]:
+        """The tenants to leave out; who changes them changes the revision of the build."""
+        known, tenants = self._purged
+        if known != (build.build, build.revision):
+            tenants = self._books.purged(session, build.name)
+            self._purged = ((build.build, build.revision), tenants)
+        return tenants
 
     def _stopped(
         self,

@@ -192,6 +192,14 @@ class Books:
             self.clock(),
         )
 
+    def take_back(self, session: Session, name: str, tenant_id: str) -> bool:
+        """Leave a tenant out no more; whether it was left out."""
+        return bool(
+            session.run(
+                "DELETE FROM projection_purges WHERE name = ? AND tenant_id = ?", name, tenant_id
+            )
+        )
+
     def purged(self, session: Session, name: str) -> frozenset[str]:
         """The tenants that a read model leaves out."""
         rows = session.rows("SELECT tenant_id FROM projection_purges WHERE name = ?", name)

@@ -90,18 +90,23 @@ class Rebuilding:
                     return
             except Overtaken:
                 moved = None
-            if moved is None:
-                moved = self._patience.insist(partial(self._again, build))
-            if moved is None:
+            left = moved or self._patience.insist(partial(self._again, build))
+            if left is None:
                 return
-            build = moved
+            build = left
 
     def _again(self, build: Build) -> Build | None:
-        """The build as somebody else has left it; None if it is unfinished no more."""
+        """The build as somebody else has left it; None if it is in place.
+
+        One that was given up, because a tenant came back that it leaves out, is begun anew.
+        """
         with self._desk.reading() as session:
             builds = self._books.of(session, build.name)
-        same = (b for b in builds if (b.build, b.state) == (build.build, "building"))
-        return next(same, None)
+        for found in builds:
+            if (found.build, found.state) == (build.build, "building"):
+                return found
+        newest = max((found.build for found in builds if found.state == "live"), default=0)
+        return None if build.tenant_id is not None or newest >= build.build else self.begin()
 
     def promote(self, build: Build) -> bool:
         """Put a build that has caught up in the place of the live one.
@@ -146,22 +151,24 @@ class Rebuilding:
             create = "CREATE OR REPLACE" if kept else "CREATE"
             columns, source = ", ".join(table.names), build.table(table.name)
             session.run(f"{create} VIEW {table.name} AS SELECT {columns} FROM {source}")
+            session.describe(table)
         if not kept:
             for name, select in self._projection.views.items():
                 session.run(f"CREATE VIEW {name} AS {select}")
 
     def _merge(self, session: Session, build: Build, live: Build) -> None:
-        tenant = build.tenant_id
+        assert build.tenant_id is not None
         for table in self._projection.tables:
             columns, into = ", ".join(table.names), live.table(table.name)
-            session.run(f"DELETE FROM {into} WHERE tenant_id = ?", tenant)
+            session.run(f"DELETE FROM {into} WHERE tenant_id = ?", build.tenant_id)
             source = build.table(table.name)
             session.run(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {source}")
-        session.run(
-            "DELETE FROM projection_purges WHERE name = ? AND tenant_id = ?", build.name, tenant
-        )
         self._books.disturb(session, live)
         self._books.set_state(session, build, "old")
+        if self._books.take_back(session, build.name, build.tenant_id):
+            for other in self._books.of(session, build.name):
+                if other.state == "building" and other.tenant_id is None:
+                    self._books.set_state(session, other, "old")
 
     def purge(self, tenant_id: str) -> None:
         """Remove a tenant's rows, and leave the tenant out until it is rebuilt by itself."""

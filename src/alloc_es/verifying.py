@@ -1,6 +1,6 @@
 """Comparing a read model with a fresh fold of the logs."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -103,9 +103,11 @@ class _Folding:
     def compare(self, table: Table, live: Build, session: Session) -> tuple[int, Difference | None]:
         """How many rows are alike, up to the first that is not."""
         alike = 0
-        with self._desk.reading() as own:
-            found = _in_order(session, table, live)
-            expected = _in_order(own, table, self._build)
+        with (
+            self._desk.reading() as own,
+            closing(_in_order(session, table, live)) as found,
+            closing(_in_order(own, table, self._build)) as expected,
+        ):
             for row, fold in zip_longest(found, expected):
                 if row != fold:
                     return alike, _difference(table, row, fold)
@@ -113,10 +115,10 @@ class _Folding:
         return alike, None
 
 
-def _in_order(session: Session, table: Table, build: Build) -> Iterator[Row]:
+def _in_order(session: Session, table: Table, build: Build) -> Generator[Row]:
     name = build.table(table.name)
     columns, key = ", ".join(table.names), ", ".join(table.key)
-    return session.scan(table, name, f"SELECT {columns} FROM {name} ORDER BY {key}")
+    yield from session.scan(table, name, f"SELECT {columns} FROM {name} ORDER BY {key}")
 
 
 def _difference(table: Table, found: Row | None, expected: Row | None) -> Difference:

@@ -21,7 +21,7 @@ from alloc_es.tables import Kind, Table
 from alloc_es.wording import shown
 
 _PART = 2_000
-_LONG = 86_400.0
+_LONG = 3_600.0
 # A network that has gone silent tells nobody; a look every so often does.
 _LOOK_AFTER = 10.0
 _BAD_ROW = ("22", "23")
@@ -75,6 +75,15 @@ class PostgresSession(Session):
         )
         with _row_errors():
             self._execute(statement, [list(column) for column in zip(*rows, strict=True)])
+
+    def describe(self, table: Table) -> None:
+        """As comments, which clients show beside the columns."""
+        comment = SQL("COMMENT ON VIEW {0} IS {1}").format(Identifier(table.name), table.meaning)
+        self._connection.execute(comment)
+        for column in table.columns:
+            place = Identifier(table.name, column.name)
+            comment = SQL("COMMENT ON COLUMN {0} IS {1}").format(place, column.meaning)
+            self._connection.execute(comment)
 
     def take_time(self) -> None:
         """Let statements take as long as they do, and wait a second for a lock."""

@@ -57,6 +57,9 @@ class Session(ABC):
         would wait for it too.
         """
 
+    def describe(self, table: Table) -> None:  # noqa: B027 - where a database can't
+        """Say in the database what the columns of the table's view mean."""
+
     def put(self, table: Table, name: str, rows: Iterable[Row]) -> None:
         """Add rows, or replace those with the same key; of two with one key the last counts."""
         newest = list({table.key_of(row): row for row in rows}.values())
