@@ -14,6 +14,7 @@ from alloc_es.store.sqlite import SQLiteRecorder
 RECORDERS: tuple[type[LogRecorder], ...] = (MemoryRecorder, SQLiteRecorder, PostgresRecorder)
 
 READS = (
+    "select_batch",
     "select_events",
     "select_command",
     "select_heads",
