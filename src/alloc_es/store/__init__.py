@@ -115,6 +115,9 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
     schema = options.pop("schema", _DEFAULT_SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
         raise InvalidSetting("schema", f"{schema!r} can't be one; use a-z, 0-9 and _, up to 47")
+    pooler = options.pop("pooler", "session")
+    if pooler not in ("session", "transaction"):
+        raise InvalidSetting("pooler", f"{pooler!r} is neither 'session' nor 'transaction'")
     try:
         # libpq reads %20 as a blank and + as itself.
         parameters = conninfo_to_dict(f"{base}?{urlencode(options, quote_via=quote)}")
@@ -124,7 +127,8 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
             "it is not shown, as it holds a password" if secret else " ".join(str(error).split())
         )
         raise InvalidSetting("store", f"libpq can't read the URL: {reason}") from None
-    return postgres.Factory(parameters, schema, patience.timeout)
+    pooled = pooler == "transaction"
+    return postgres.Factory(parameters, schema, patience.timeout, pooled=pooled)
 
 
 def _refuse_unsafe_option() -> None:

@@ -23,6 +23,7 @@ from alloc_es.store.recorder import (
     notification,
 )
 from alloc_es.store.schema import check_version, migrations
+from alloc_es.store.session import DeafWatch, Watch
 
 _MIGRATION_LOCK = 1634496355
 # Routing a group again takes some milliseconds.
@@ -162,10 +163,12 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
 class Factory(PostgresFactory, StoreFactory):
     """Makes the two logs of a store in one PostgreSQL schema, and its tables."""
 
-    def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
+    def __init__(
+        self, parameters: dict[str, Any], schema: str, timeout: float, *, pooled: bool
+    ) -> None:
         # Not the library's own __init__, which knows five of libpq's parameters.
         InfrastructureFactory.__init__(self, env={})
-        self.datastore: Datastore = Datastore(parameters, schema, timeout)
+        self.datastore: Datastore = Datastore(parameters, schema, timeout, pooled=pooled)
         self.where = self.datastore.where
 
     def log_recorder(self, table: str) -> PostgresRecorder:
@@ -176,8 +179,13 @@ class Factory(PostgresFactory, StoreFactory):
         """Sessions on the tables beside the logs."""
         return PostgresDesk(self.datastore)
 
-    def watch(self) -> PostgresWatch:
-        """Word of what is appended, by a connection that listens from now on."""
+    def watch(self) -> Watch:
+        """Word of what is appended, by a connection that listens from now on.
+
+        None is ever heard through a pooler of transactions.
+        """
+        if self.datastore.pooled:
+            return DeafWatch()
         return PostgresWatch(self.datastore, LOGS.values())
 
     def prepare(self, *, migrate: bool) -> None:
@@ -188,6 +196,8 @@ class Factory(PostgresFactory, StoreFactory):
         of a newer release.
         """
         with self.datastore.direct_connection() as connection:
+            if self.datastore.pooled:
+                self.datastore.check_role(connection)
             cursor = connection.cursor()
             if check_version(self._version(cursor), self.where, migrate=migrate):
                 with connection.transaction():

@@ -31,6 +31,14 @@ _GRACE = 1.0
 _CONNECTION_ENDED = ("08", "57P")
 _HOPELESS = ("0A", "22", "23", "25006", "28", "3D", "3F", "42", "53100", "54")
 
+_ROLE_SETTINGS = (
+    "SELECT current_user AS role, current_setting('search_path') AS search_path,"
+    " current_setting('statement_timeout') AS statement_timeout,"
+    " current_setting('idle_in_transaction_session_timeout') AS idle,"
+    " current_setting('default_transaction_isolation') AS isolation,"
+    " current_setting('synchronous_commit') AS synchronous_commit"
+)
+
 
 class Datastore(PostgresDatastore):
     """A pool of connections; the one place where PostgreSQL's errors are mapped.
@@ -39,7 +47,9 @@ class Datastore(PostgresDatastore):
     not a conflict leaves here in ours.
     """
 
-    def __init__(self, parameters: dict[str, Any], schema: str, timeout: float) -> None:
+    def __init__(
+        self, parameters: dict[str, Any], schema: str, timeout: float, *, pooled: bool
+    ) -> None:
         # First: the library closes even what was never made whole.
         self._process = os.getpid()
         self._closed = False
@@ -62,7 +72,12 @@ class Datastore(PostgresDatastore):
             **parameters,
             "client_encoding": "UTF8",
         }
-        self.pool.kwargs = {**self.parameters, "row_factory": dict_row}
+        self.pooled = pooled
+        # A pooler of transactions may run each of them in another session of the server.
+        self._options: dict[str, Any] = {"row_factory": dict_row}
+        if pooled:
+            self._options["prepare_threshold"] = None
+        self.pool.kwargs = {**self.parameters, **self._options}
         self.pool.connection_class = BoundedConnection
         self._timeout = timeout
         # By default the pool doubles its wait after each failed attempt to connect, for up to
@@ -112,7 +127,7 @@ class Datastore(PostgresDatastore):
     def direct_connection(self) -> Iterator[Connection[DictRow]]:
         """A connection beside the pool, which says why if it can't be made."""
         try:
-            with BoundedConnection.connect(**self.parameters, row_factory=dict_row) as connection:
+            with BoundedConnection.connect(**self.parameters, **self._options) as connection:
                 self._configure(connection)
                 yield connection
         except psycopg.Error as error:
@@ -136,7 +151,27 @@ class Datastore(PostgresDatastore):
         assert isinstance(connection, BoundedConnection)
         connection.longest_wait = self._timeout + _GRACE
         connection.autocommit = True
-        connection.execute(self._settings)
+        if not self.pooled:
+            connection.execute(self._settings)
+
+    def check_role(self, connection: Connection[DictRow]) -> None:
+        """Refuse a role without the settings that no session behind a pooler can be given."""
+        found = connection.execute(_ROLE_SETTINGS).fetchone()
+        assert found is not None
+        path = found["search_path"].partition(",")[0].strip().strip('"')
+        wanted = {
+            f"search_path = {self.schema}": path == self.schema,
+            f"statement_timeout = '{self._timeout:g}s'": found["statement_timeout"] != "0",
+            f"idle_in_transaction_session_timeout = '{self._timeout:g}s'": found["idle"] != "0",
+            "default_transaction_isolation = 'read committed'": found["isolation"]
+            == "read committed",
+            "synchronous_commit = on": found["synchronous_commit"] != "off",
+        }
+        missing = [f"SET {setting}" for setting, held in wanted.items() if not held]
+        if missing:
+            orders = "; ".join(f"ALTER ROLE {found['role']} {setting}" for setting in missing)
+            problem = f"{self.where}: with pooler=transaction the role must have the settings"
+            raise StoreUnavailable(f"{problem} of a session; run: {orders}", retryable=False)
 
 
 def _describe(parameters: dict[str, Any], schema: str) -> str:

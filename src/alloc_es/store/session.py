@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Event
 from typing import Any, ClassVar
 
 from alloc_es.tables import Kind, Table
@@ -135,6 +136,22 @@ class Watch(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back what it holds."""
+
+
+class DeafWatch(Watch):
+    """Hears nothing, where nothing can be heard; who relies on it has to look by itself."""
+
+    def __init__(self) -> None:
+        self._closed = Event()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait in vain."""
+        self._closed.wait(seconds)
+        return False
+
+    def close(self) -> None:
+        """Wait no more."""
+        self._closed.set()
 
 
 @lru_cache
