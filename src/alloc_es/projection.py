@@ -18,6 +18,16 @@ __all__ = ["Column", "Projection", "Rows", "Table", "installed"]
 GROUP = "alloc_es.projections"
 """The entry-point group: each entry point leads to one `Projection` of the same name."""
 
+_STORE_TABLES = (
+    "alloc_es_schema",
+    *LOGS.values(),
+    "projection_builds",
+    "projection_purges",
+    "trigger_consumers",
+    "trigger_deliveries",
+    "trigger_workers",
+)
+
 
 class Rows(Protocol):
     """The rows of a read model, while a batch of events is applied to it.
@@ -109,7 +119,7 @@ def by_name(projections: Iterable[Projection]) -> dict[str, Projection]:
     Raises `InvalidSetting` where two have a name, or a table's or view's name, in common.
     """
     found: dict[str, Projection] = {}
-    owners: dict[str, str] = {}
+    owners = dict.fromkeys(_STORE_TABLES, "the store")
     for projection in projections:
         if projection.name in found:
             raise InvalidSetting(f"projection {projection.name}", "there are two of that name")

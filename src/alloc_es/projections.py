@@ -241,8 +241,7 @@ def _standing(
     unfinished = next((b for b in builds if b.state == "building" and b.tenant_id is None), None)
     shown_build = live or unfinished
     logs = known.logs if known else tuple(shown_build.positions if shown_build else ())
-    failed = (b.failure for b in (live, unfinished) if b and b.failure)
-    failure = next(failed, None)
+    failure = shown_build.failure if shown_build else None
     return ProjectionStatus(
         name=name,
         standing=_word(known, live, unfinished, failure),

@@ -58,10 +58,12 @@ class Table:
         names = self.names
         if len(set(names)) < len(names):
             raise InvalidSetting(self.name, "two of its columns have the same name")
-        required = {column.name for column in self.columns if not column.optional}
-        if not {"tenant_id", "workflow_id", *self.key} <= required:
+        required = {column.name: column.kind for column in self.columns if not column.optional}
+        if not {"tenant_id", "workflow_id", *self.key} <= required.keys():
             problem = "it needs the columns tenant_id, workflow_id and its key, none optional"
             raise InvalidSetting(self.name, problem)
+        if (required["tenant_id"], required["workflow_id"]) != ("text", "text"):
+            raise InvalidSetting(self.name, "its columns tenant_id and workflow_id must be text")
         if self.key[:1] != ("tenant_id",):
             raise InvalidSetting(self.name, "its key must begin with tenant_id")
         if unknown := {name for index in self.indexes for name in index} - set(names):
