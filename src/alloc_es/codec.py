@@ -48,7 +48,7 @@ POSITION = "\x01"
 _NAMES = {model: name for name, model in EVENT_TYPES.items()}
 _FILLED = frozenset({"actor", "bucket", "recorded_at", "run_id", "unit"})
 _LEFT_OPEN = "decision_position"
-_TIME = re.compile(rb"[0-9-]{10}T[0-9:]{8}(?:\.[0-9]{6})?Z")
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z")
 _canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
@@ -118,11 +118,17 @@ class RunReader:
             return None
 
     def learn(self, stored: bytes, run: RunSpawned) -> None:
-        """Keep a run that `decode` has read, to read others by."""
-        if len(self._kept) >= self._MOST_KEPT:
-            self._kept.clear()
+        """Keep a run that `decode` has read, to read others by, if it is as `encode` writes it.
+
+        Else it may say a field twice, of which the last one counts.
+        """
         with suppress(ValueError):
-            self._kept[_parted(stored)[0]] = run
+            common, _ = _parted(stored)
+            if common in self._kept or encode(run)[1] != stored:
+                return
+            if len(self._kept) >= self._MOST_KEPT:
+                self._kept.clear()
+            self._kept[common] = run
 
 
 def _parted(stored: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
