@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,7 +64,7 @@ class Applier:
         self._log = store.log
         self._projection = projection
         self._books = books
-        self._reader = ThreadPoolExecutor(1, "alloc-es reads ahead")
+        self._reader: ThreadPoolExecutor | None = None
         self._ahead: _Ahead | None = None
         self._purged: tuple[tuple[int, int] | None, frozenset[str]] = (None, frozenset())
         # What a crash of the server undoes, rows and checkpoint together, is applied again.
@@ -86,7 +86,24 @@ class Applier:
 
         Raises `Overtaken`, and `ProjectionStopped` at an event that can't be handled.
         """
-        place = place or self._place
+        try:
+            moved = self._step(build, up_to, place or self._place, limit)
+        except BaseException:
+            self.close()
+            raise
+        if moved is None:
+            self.close()
+        return moved
+
+    def close(self) -> None:
+        """End the thread that reads ahead, if there is one; a later step makes another."""
+        reader, self._reader, self._ahead = self._reader, None, None
+        if reader is not None:
+            reader.shutdown(cancel_futures=True)
+
+    def _step(
+        self, build: Build, up_to: Mapping[LogName, int], place: Place, limit: int
+    ) -> Build | None:
         for log in self._projection.logs:
             last = up_to.get(log, UNLIMITED)
             batch = self._next(log, build.positions[log], last, limit)
@@ -102,15 +119,22 @@ class Applier:
         """The next batch; while it is applied, the one behind it is read."""
         ahead, self._ahead = self._ahead, None
         read = self._log(log).batch
+        batch: Batch[Any] | None = None
         if ahead is not None and ahead.asked == (log, after, up_to, limit):
             batch = ahead.batch.result()
-        else:
+        # One that is empty may be so no more: what came since was hinted at before this step.
+        if batch is None or not (batch.events or batch.failure):
             batch = read(after, up_to=up_to, limit=limit)
         if len(batch.events) == limit:
-            asked = (log, batch.read_to, up_to, limit)
-            reading = self._reader.submit(read, batch.read_to, up_to=up_to, limit=limit)
-            self._ahead = _Ahead(asked, reading)
+            self._read_ahead(log, batch.read_to, up_to, limit)
         return batch
+
+    def _read_ahead(self, log: LogName, after: int, up_to: int, limit: int) -> None:
+        self._reader = self._reader or ThreadPoolExecutor(1, "alloc-es reads ahead")
+        # At the end of the interpreter no thread is begun any more.
+        with suppress(RuntimeError):
+            batch = self._reader.submit(self._log(log).batch, after, up_to=up_to, limit=limit)
+            self._ahead = _Ahead((log, after, up_to, limit), batch)
 
     def _apply(
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
@@ -120,9 +144,7 @@ class Applier:
         except (Overtaken, StoreUnavailable):
             raise
         except Exception as error:
-            if place is not self._place:
-                raise Unapplied(build.name) from error
-            if len(events) > 1:
+            if len(events) > 1 and place is self._place:
                 # So the one that can't be handled is found, and those before it are applied.
                 return self._apply(build, log, events[: len(events) // 2], place)
             what = f"event {events[0].event.originator_version} of {events[0].event.originator_id}"
@@ -131,11 +153,9 @@ class Applier:
     def _commit(
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
     ) -> Build:
-        with place.reading() as session:
-            purged = self._left_out(build, session)
-            changes = Changes(self._projection, build, session)
-            if wanted := _of_tenants(events, build.tenant_id, purged):
-                self._projection.apply(wanted, changes)
+        changes = Changes(self._projection, build, place.reading)
+        if wanted := _of_tenants(events, build.tenant_id, self._left_out(build, place)):
+            self._projection.apply(wanted, changes)
         reached = events[-1].position
         with place.writing() as session:
             if not self._books.advance(session, build, log, reached):
@@ -143,11 +163,12 @@ class Applier:
             changes.make(session)
         return replace(build, positions={**build.positions, log: reached}, failure=None)
 
-    def _left_out(self, build: Build, session: Session) -> frozenset[str]:
+    def _left_out(self, build: Build, place: Place) -> frozenset[str]:
         """The tenants to leave out; who changes them changes the revision of the build."""
         known, tenants = self._purged
         if known != (build.build, build.revision):
-            tenants = self._books.purged(session, build.name)
+            with place.reading() as session:
+                tenants = self._books.purged(session, build.name)
             self._purged = ((build.build, build.revision), tenants)
         return tenants
 
@@ -159,23 +180,35 @@ class Applier:
         event: str,
         error: Exception,
         place: Place,
-    ) -> ProjectionStopped:
+    ) -> Exception:
+        if place is not self._place:
+            return Unapplied(build.name)
         said = str(error) if isinstance(error, BadRow) else f"{type(error).__name__}: {error}"
         met = ProjectionStopped(
             build.name, log=log, position=position, event=event, error=" ".join(said.split())
         )
         with place.writing() as session:
-            self._books.fail(session, build, log, met)
+            # It may be that the rows were not those of the checkpoint, but of a later one.
+            if not self._books.fail(session, build, met):
+                return Overtaken(build.name)
         return met
 
 
 class Changes:
-    """What a projection asks for while it is given a batch; see `projection.Rows`."""
+    """What a projection asks for while it is given a batch; see `projection.Rows`.
 
-    def __init__(self, projection: Projection, build: Build, session: Session) -> None:
+    No connection is held while the projection's own code runs.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        build: Build,
+        reading: Callable[[], AbstractContextManager[Session]],
+    ) -> None:
         self._projection = projection
         self._build = build
-        self._session = session
+        self._reading = reading
         self._asked: list[Callable[[Session], object]] = []
 
     def of(self, table: str, keys: Iterable[WorkflowKey]) -> list[Row]:
@@ -186,7 +219,8 @@ class Changes:
         found = self._projection.table(table)
         columns, name = ", ".join(found.names), self._build.table(table)
         statement = f"SELECT {columns} FROM {name} WHERE {_among(wanted)}"
-        return self._session.read(found, self._session.rows(statement, *_flat(wanted)))
+        with self._reading() as session:
+            return session.read(found, session.rows(statement, *_flat(wanted)))
 
     def insert(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, none of whose keys may be there."""

@@ -17,22 +17,23 @@ _COLUMNS = (
     "name, build, version, state, tenant_id, tables, views, decisions_position, runs_position,"
     " revision, writer, updated_at, failed_log, failed_position, failed_event, failed_error"
 )
+# All of its checkpoints, also where one is moved: what was prepared was made of all its rows.
+_AS_HELD = (
+    " WHERE name = ? AND build = ? AND state = ? AND revision = ?"
+    " AND coalesce(decisions_position, -1) = ? AND coalesce(runs_position, -1) = ?"
+)
 _ADVANCE: Mapping[LogName, str] = {
     log: (
         f"UPDATE projection_builds SET {log}_position = ?, writer = ?, updated_at = ?,"
         " failed_log = NULL, failed_position = NULL, failed_event = NULL, failed_error = NULL"
-        f" WHERE name = ? AND build = ? AND state = ? AND revision = ? AND {log}_position = ?"
+        f"{_AS_HELD}"
     )
     for log in LOGS
 }
-_FAIL: Mapping[LogName, str] = {
-    log: (
-        "UPDATE projection_builds SET failed_log = ?, failed_position = ?, failed_event = ?,"
-        " failed_error = ?, writer = ?, updated_at = ?"
-        f" WHERE name = ? AND build = ? AND state = ? AND {log}_position = ?"
-    )
-    for log in LOGS
-}
+_FAIL = (
+    "UPDATE projection_builds SET failed_log = ?, failed_position = ?, failed_event = ?,"
+    f" failed_error = ?, writer = ?, updated_at = ?{_AS_HELD}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,36 +129,14 @@ class Books:
 
     def advance(self, session: Session, build: Build, log: LogName, position: int) -> bool:
         """Move a checkpoint; False, and nothing is moved, where somebody else came first."""
-        return (
-            session.run(
-                _ADVANCE[log],
-                position,
-                self.writer,
-                self.clock(),
-                build.name,
-                build.build,
-                build.state,
-                build.revision,
-                build.positions[log],
-            )
-            == 1
-        )
+        moved = session.run(_ADVANCE[log], position, self.writer, self.clock(), *_as_held(build))
+        return moved == 1
 
-    def fail(self, session: Session, build: Build, log: LogName, met: ProjectionStopped) -> None:
-        """Note the event that a build can't go past."""
-        session.run(
-            _FAIL[log],
-            log,
-            met.position,
-            met.event,
-            met.error,
-            self.writer,
-            self.clock(),
-            build.name,
-            build.build,
-            build.state,
-            build.positions[log],
-        )
+    def fail(self, session: Session, build: Build, met: ProjectionStopped) -> bool:
+        """Note the event that a build can't go past; False where somebody else came first."""
+        facts = (met.log, met.position, met.event, met.error)
+        noted = session.run(_FAIL, *facts, self.writer, self.clock(), *_as_held(build))
+        return noted == 1
 
     def set_state(self, session: Session, build: Build, state: State) -> None:
         """Make a build the live one, or an old one."""
@@ -207,6 +186,11 @@ class Books:
 
 
 _TABLE = "projection_builds"
+
+
+def _as_held(build: Build) -> tuple[object, ...]:
+    places = (build.positions.get("decisions", -1), build.positions.get("runs", -1))
+    return (build.name, build.build, build.state, build.revision, *places)
 
 
 def _build(row: tuple[Any, ...]) -> Build:

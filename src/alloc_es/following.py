@@ -1,18 +1,17 @@
 """Keeping read models up to date: catch up, then live, through whatever happens to the store."""
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from threading import Event, Thread
+from threading import Condition, Thread, current_thread
 from types import TracebackType
 from typing import Self
 
-from alloc_es.applying import Overtaken
-from alloc_es.building import Build
-from alloc_es.errors import AllocationError, StoreUnavailable
+from alloc_es.errors import StoreUnavailable
 from alloc_es.reader_errors import ProjectionOutdated, ProjectionStopped
-from alloc_es.rebuilding import Rebuilding
 from alloc_es.store import Store
+from alloc_es.worker import Worker
 
 Tell = Callable[[str], None]
 """Called with a sentence for the operator, from any thread."""
@@ -24,107 +23,9 @@ _HEAR = 0.25
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
-tell_log: Tell = logging.getLogger("alloc_es").warning
+_logger = logging.getLogger("alloc_es")
+tell_log: Tell = _logger.warning
 """Where a follower says what happens to it, unless it is told where."""
-
-
-class Worker:
-    """Brings one read model on, a batch at a time; several of them take no harm.
-
-    Two workers of one read model apply nothing twice, because each batch moves the
-    checkpoint from where it was found. The one that came late stands by from then on: it
-    leaves new events alone, until they lie there for the time between two looks.
-    """
-
-    def __init__(self, rebuilding: Rebuilding, tell: Tell) -> None:
-        self.rebuilding = rebuilding
-        self._tell = tell
-        self._build: Build | None = None
-        self._halted: AllocationError | None = None
-        self._stands_by = False
-        self.state = "starting"
-        """What it does, in a word or two."""
-
-    @property
-    def name(self) -> str:
-        """The name of its projection."""
-        return self.rebuilding.name
-
-    def turn(self) -> bool:
-        """Apply the next batch, if there is one and it is this worker's; whether there was.
-
-        Raises `StoreUnavailable`, and `ProjectionStopped` or `ProjectionOutdated` where it
-        can't go on.
-        """
-        if self._build is None:
-            self._build = self.rebuilding.live()
-        if self._build is None:
-            return self._first_build()
-        try:
-            moved = self.rebuilding.applier.step(self._build)
-        except Overtaken:
-            self._give_way(self._build)
-            return not self._stands_by
-        except StoreUnavailable:
-            # It may be that the build was replaced and its tables are gone.
-            self._build = None
-            raise
-        self.state = "following"
-        self._build = moved or self._build
-        return moved is not None
-
-    def look(self) -> bool:
-        """Look by itself, as often as `POLL` says, at what the others do; as `turn`."""
-        held, self._build = self._build, None
-        self._build = self.rebuilding.live()
-        if self._is_halted(self._build):
-            return False
-        if self._stands_by:
-            if held is None or self._build is None or self._moved(held, self._build):
-                return False
-            self._stands_by = False
-            self._tell(f"{self.name}: takes over, {self._build.writer} stands still")
-        return self.turn()
-
-    def _is_halted(self, build: Build | None) -> bool:
-        return bool(build and build.failure and str(build.failure) == str(self._halted))
-
-    def _moved(self, held: Build, now: Build) -> bool:
-        """Whether somebody brings it on, or nothing is there to be done."""
-        ends = self.rebuilding.applier.ends()
-        behind = any(now.positions[log] < end for log, end in ends.items())
-        return not behind or (held.build, held.positions) != (now.build, now.positions)
-
-    def _first_build(self) -> bool:
-        self.state = "building"
-        build = self.rebuilding.begin()
-        try:
-            if self.rebuilding.step(build) is None:
-                self.rebuilding.promote(build)
-        except Overtaken:
-            pass
-        return True
-
-    def _give_way(self, held: Build) -> None:
-        self._build = self.rebuilding.live()
-        now = self._build
-        if now and (now.build, now.revision) == (held.build, held.revision):
-            self._stands_by = True
-            self.state = "standing by"
-            self._tell(f"{self.name}: stands by, {now.writer} brings it on")
-
-    @property
-    def stands_by(self) -> bool:
-        """Whether it leaves new events to another worker."""
-        return self._stands_by
-
-    def halt(self, error: AllocationError) -> None:
-        """Do nothing before something has changed."""
-        if str(error) != str(self._halted):
-            self._tell(str(error))
-        self._halted = error
-        self._build = None
-        self.state = "stopped" if isinstance(error, ProjectionStopped) else "outdated"
 
 
 class Follower:
@@ -133,17 +34,27 @@ class Follower:
     It hears of new events by a connection of its own, and looks about once a second
     besides. When the store goes away it says so, tries again for as long as it takes, and
     says when it is back. A projection that can't handle an event stops, the others go on.
+    Where the connection to the store is closed under it, it says so and ends.
     """
 
     def __init__(
-        self, store: Store, workers: Sequence[Worker], *, tell: Tell, poll: float, listen: bool
+        self,
+        store: Store,
+        workers: Sequence[Worker],
+        *,
+        tell: Tell,
+        poll: float,
+        listen: bool,
+        check_usable: Callable[[], None],
     ) -> None:
         self._store = store
         self._workers = workers
         self._tell = tell
         self._poll = poll
-        self._stop = Event()
-        self._bells = [Event() for _ in workers]
+        self._check_usable = check_usable
+        self._process = os.getpid()
+        self._stop = Flag()
+        self._bells = [Flag() for _ in workers]
         self._threads = [
             Thread(target=self._follow, args=pair, name=f"alloc-es {pair[0].name}", daemon=True)
             for pair in zip(workers, self._bells, strict=True)
@@ -155,16 +66,25 @@ class Follower:
 
     @property
     def states(self) -> dict[str, str]:
-        """What each projection's worker does: `following`, `building`, `standing by`,
-        `waiting for the store`, `stopped` or `outdated`."""
+        """What each projection's worker does: `starting`, `building`, `following`, `standing by`,
+        `waiting for the store`, `stopped`, `outdated`, `failed` or `closed`."""
         return {worker.name: worker.state for worker in self._workers}
 
     def close(self) -> None:
-        """Stop; the batches that are under way are finished. Closing twice is allowed."""
+        """Stop; the batches that are under way are finished. Closing twice is allowed.
+
+        Where the store has gone silent that is after the `timeout` of the connection and a
+        second, else at once. A signal handler may call it, and so may `tell`, which does
+        not wait.
+        """
+        if os.getpid() != self._process:
+            # The threads did not come along when this process was forked.
+            return
         self._stop.set()
         self._ring()
-        for thread in self._threads:
-            thread.join()
+        if current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -181,49 +101,102 @@ class Follower:
         for bell in self._bells:
             bell.set()
 
-    def _follow(self, worker: Worker, bell: Event) -> None:
-        heard = False
+    def _follow(self, worker: Worker, bell: "Flag") -> None:
+        try:
+            with closing(worker):
+                self._work(worker, bell)
+        except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
+            worker.state = "failed"
+            self._tell(f"{worker.name}: ended by {type(error).__name__}: {error}")
+
+    def _work(self, worker: Worker, bell: "Flag") -> None:
         trouble = Trouble(worker.name, self._tell)
+        moved = False
         while not self._stop.is_set():
+            # In front of the look: what comes behind it rings again.
             bell.clear()
             try:
-                moved = worker.turn() if heard else worker.look()
+                moved = worker.turn() if moved else worker.look()
                 trouble.over()
             except StoreUnavailable as error:
+                moved = False
+                if self._is_over():
+                    worker.state = "closed"
+                    self._tell(f"{worker.name}: ends: {error.problem}")
+                    return
                 worker.state = "waiting for the store"
                 self._stop.wait(trouble.met(error))
-                heard = False
                 continue
             except (ProjectionStopped, ProjectionOutdated) as error:
+                moved = False
+                trouble.over()
                 worker.halt(error)
-                self._stop.wait(self._poll)
-                heard = False
-                continue
-            except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
-                worker.state = "failed"
-                self._tell(f"{worker.name}: ended by {type(error).__name__}: {error}")
-                return
-            if moved:
-                heard = True
-            elif worker.stands_by:
-                self._stop.wait(self._poll)
-                heard = False
-            else:
-                heard = bell.wait(self._poll)
+            if not moved:
+                (self._stop if worker.stands_by else bell).wait(self._poll)
 
     def _hear(self) -> None:
+        try:
+            self._listen()
+        except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
+            what = f"{type(error).__name__}: {error}"
+            self._tell(
+                f"new events: heard of no more, but looked for every {self._poll:g} s: {what}"
+            )
+
+    def _listen(self) -> None:
         trouble = Trouble("new events", self._tell)
-        while not self._stop.is_set():
+        while not self._is_over():
             try:
                 with closing(self._store.watch()) as watch:
-                    trouble.over()
                     # What came before it listened.
                     self._ring()
-                    while not self._stop.is_set():
-                        if watch.wait(_HEAR):
+                    while not self._is_over():
+                        heard = watch.wait(_HEAR)
+                        trouble.over()
+                        if heard:
                             self._ring()
             except StoreUnavailable as error:
                 self._stop.wait(trouble.met(error))
+        self._ring()
+
+    def _is_over(self) -> bool:
+        """Whether it was closed, or the connection that it works on was."""
+        try:
+            self._check_usable()
+        except StoreUnavailable:
+            return True
+        return self._stop.is_set()
+
+
+class Flag:
+    """An event, of one thread to another, which a signal handler may set too.
+
+    One of `threading` may not be set while it is being set, which a handler can't know.
+    """
+
+    def __init__(self) -> None:
+        self._set = False
+        # On a lock that the same thread may take again.
+        self._changed = Condition()
+
+    def is_set(self) -> bool:
+        """Whether it was set, and not cleared since."""
+        return self._set
+
+    def set(self) -> None:
+        """Wake who waits."""
+        self._set = True
+        with self._changed:
+            self._changed.notify_all()
+
+    def clear(self) -> None:
+        """Let who comes wait."""
+        self._set = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is set, so long at most."""
+        with self._changed:
+            self._changed.wait_for(self.is_set, seconds)
 
 
 class Trouble:
@@ -247,3 +220,15 @@ class Trouble:
         if self._times:
             self._tell(f"{self._what}: the store is back")
         self._times = 0
+
+
+def surely(tell: Tell) -> Tell:
+    """The same, but what can't be told goes to the log: nobody stops following for it."""
+
+    def told(sentence: str) -> None:
+        try:
+            tell(sentence)
+        except Exception:
+            _logger.exception("could not be told: %s", sentence)
+
+    return told

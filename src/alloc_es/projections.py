@@ -9,7 +9,7 @@ from alloc_es.arguments import parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books, Build
 from alloc_es.clock import Patience
 from alloc_es.errors import AllocationError, InvalidSetting
-from alloc_es.following import POLL, Follower, Tell, Worker, tell_log
+from alloc_es.following import POLL, Follower, Tell, surely, tell_log
 from alloc_es.identity import parse_identifier
 from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionBehind, ProjectionOutdated, ProjectionStopped
@@ -18,6 +18,7 @@ from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
 from alloc_es.verifying import Verified, verify
 from alloc_es.wording import shown
+from alloc_es.worker import Worker
 
 _LOOK_EVERY = 0.005
 _LONGEST_POLL = 3_600.0
@@ -109,8 +110,16 @@ class Projections:
         default it goes to the logger `alloc_es`.
         """
         parse_seconds("poll", poll, _LONGEST_POLL)
-        workers = [Worker(self._rebuilding(each), tell) for each in self._chosen(names)]
-        return Follower(self._store, workers, tell=tell, poll=poll, listen=listen)
+        told = surely(tell)
+        workers = [Worker(self._rebuilding(each), told) for each in self._chosen(names)]
+        return Follower(
+            self._store,
+            workers,
+            tell=told,
+            poll=poll,
+            listen=listen,
+            check_usable=self._check_usable,
+        )
 
     def catch_up(self, *names: str) -> None:
         """Bring read models, all or the named ones, to the end of the logs; then return.
@@ -120,7 +129,7 @@ class Projections:
         """
         failures: list[AllocationError] = []
         for projection in self._chosen(names):
-            worker = Worker(self._rebuilding(projection), tell_log)
+            worker = Worker(self._rebuilding(projection), tell_log, give_way=False)
             try:
                 while self._patience.insist(worker.turn):
                     pass

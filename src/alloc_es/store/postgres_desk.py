@@ -10,11 +10,11 @@ import psycopg
 from eventsourcing.persistence import IntegrityError
 from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
+from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Identifier
 
 from alloc_es.errors import InvalidSetting, StoreUnavailable
-from alloc_es.store.bounded import BoundedConnection
+from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.postgres_datastore import Datastore
 from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table
@@ -110,21 +110,30 @@ class PostgresDesk(Desk):
 
     @contextmanager
     def snapshot(self) -> Iterator[Session]:
-        """A transaction that reads, and sees one moment."""
-        with self._datastore.get_connection() as connection, connection.transaction():
+        """A transaction that reads, and sees one moment, for as long as that takes."""
+        with self._transaction() as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            yield PostgresSession(connection)
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            session = PostgresSession(connection)
+            session.take_time()
+            yield session
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[Session]:
         """A transaction."""
+        with self._transaction() as connection:
+            if not durable:
+                connection.execute("SET LOCAL synchronous_commit = off")
+            yield PostgresSession(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection[DictRow]]:
         with self._datastore.get_connection() as connection, ExitStack() as at_end:
             assert isinstance(connection, BoundedConnection)
+            # It goes back to the pool as it came.
             at_end.callback(setattr, connection, "longest_wait", connection.longest_wait)
             with connection.transaction():
-                if not durable:
-                    connection.execute("SET LOCAL synchronous_commit = off")
-                yield PostgresSession(connection)
+                yield connection
 
     def joined(self, connection: Any) -> Joined:
         """A caller's transaction by psycopg."""
@@ -144,7 +153,9 @@ class PostgresWatch(Watch):
     def __init__(self, datastore: Datastore, tables: Iterable[str]) -> None:
         self._datastore = datastore
         self._ends = ExitStack()
-        self._connection = self._ends.enter_context(datastore.direct_connection())
+        connection = self._ends.enter_context(datastore.direct_connection())
+        assert isinstance(connection, BoundedConnection)
+        self._connection = connection
         try:
             for table in tables:
                 channel = Identifier(f"{datastore.schema}.{table}")
@@ -157,10 +168,12 @@ class PostgresWatch(Watch):
     def wait(self, seconds: float) -> bool:
         """Wait for a notification."""
         try:
+            self._connection.longest_wait = seconds + CONNECT_TIMEOUT
             for _ in self._connection.notifies(timeout=seconds, stop_after=1):
                 self._heard = monotonic()
                 return True
             if monotonic() - self._heard > _LOOK_AFTER:
+                self._connection.longest_wait = CONNECT_TIMEOUT
                 self._connection.execute("SELECT 1")
                 self._heard = monotonic()
         except psycopg.Error as error:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -134,9 +134,14 @@ class Factory(SQLiteFactory, StoreFactory):
 
     def watch(self) -> LookingWatch:
         """Word of what is written to the file, by whomever."""
-        with self.datastore.mapped_errors():
-            connection = sqlite3.connect(self._path, check_same_thread=False)
-        return LookingWatch(partial(self._data_version, connection), connection.close)
+        with self.datastore.mapped_errors(), ExitStack() as at_failure:
+            # Where the file is gone, none is made in its place.
+            uri = f"{self._path.as_uri()}?mode=rw"
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            at_failure.callback(connection.close)
+            watch = LookingWatch(partial(self._data_version, connection), connection.close)
+            at_failure.pop_all()
+        return watch
 
     def prepare(self, *, migrate: bool) -> None:
         """Check the schema version, and bring an empty or older database up to date.

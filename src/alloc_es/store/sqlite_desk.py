@@ -8,7 +8,7 @@ from threading import RLock
 from time import monotonic, sleep
 from typing import Any, ClassVar
 
-from alloc_es.errors import InvalidSetting
+from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.schema import migrations, statements
 from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table
@@ -122,6 +122,7 @@ class Scratch:
 
     def __init__(self, *, large: bool = False) -> None:
         self._lock = RLock()
+        self._closed = False
         # https://www.sqlite.org/inmemorydb.html#temporary_databases
         place = "" if large else ":memory:"
         self._connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None)
@@ -139,6 +140,8 @@ class Scratch:
     def transaction(self, commit: bool) -> Iterator[sqlite3.Cursor]:
         """A transaction, which is undone where it does not end well."""
         with self._lock:
+            if self._closed:
+                raise StoreUnavailable("memory was closed", retryable=False)
             cursor = self._connection.cursor()
             cursor.execute("BEGIN")
             try:
@@ -151,6 +154,7 @@ class Scratch:
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
+            self._closed = True
             self._connection.close()
 
 
