@@ -230,6 +230,7 @@ class Allocations:
             Deliveries(self._store, parsed, self._new_name(), seconds),
             ledger.patience,
             ledger.clock,
+            self._check_usable,
             begin=begin,
             follow=follow,
             tell=tell,

@@ -75,17 +75,18 @@ class ProjectionBehind(AllocationError):
 
 
 class TriggerLost(AllocationError):
-    """A worker no longer holds a trigger, so its acknowledgement counts for nothing.
+    """A worker does not hold a trigger, so its acknowledgement counts for nothing.
 
-    It was silent for longer than its lease, or gave the trigger back; another delivery
-    settles it. `position` is the trigger's, and `consumer` whose it is.
+    It was silent for longer than its lease, or gave the trigger back, and another delivery
+    settles it; or it was acknowledged before, where that is to be part of a transaction.
+    `position` is the trigger's, and `consumer` whose it is.
     """
 
     def __init__(self, consumer: str, position: int) -> None:
         self.consumer = consumer
         self.position = position
         super().__init__(
-            f"the trigger at position {position} is no longer held by this worker of {consumer}, "
-            f"which was silent for too long or gave it back: another delivery settles it; undo "
-            f"what was done for it, or make sure that doing it twice does no harm"
+            f"the trigger at position {position} is not held by this worker of {consumer}: it was "
+            f"acknowledged before, given back, or taken away after too long a silence; undo what "
+            f"was done for it, or make sure that doing it twice does no harm"
         )

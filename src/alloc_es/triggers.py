@@ -1,23 +1,27 @@
 """Triggers: each rejection without a replacement, handed to the workers of a consumer."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from alloc_es.bell import Bell
 from alloc_es.clock import Patience
-from alloc_es.delivering import Deliveries, Delivery
+from alloc_es.delivering import Deliveries, Place
 from alloc_es.errors import StoreUnavailable
-from alloc_es.events import ChallengerRejectedWithoutReplacement, DecisionEvent
 from alloc_es.following import POLL, Tell, Trouble
-from alloc_es.identity import WorkflowKey
 from alloc_es.reader_errors import TriggerLost
-from alloc_es.store import Recorded, Store
+from alloc_es.store import Store
 from alloc_es.store.session import Joined
+from alloc_es.trigger import Trigger, read_trigger
+
+__all__ = ["LEASE", "LONGEST_LEASE", "Begin", "Trigger", "Triggers"]
 
 Begin = Literal["beginning", "now"]
 
@@ -27,38 +31,11 @@ LEASE = 10.0
 LONGEST_LEASE = 86_400.0
 _BEATS = 4
 _HEAR = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """A challenger was rejected and nothing took its slot: generate another.
-
-    `generation` is the one that the rejection made; a challenger registered with it as the
-    expected one is refused, without harm, if anything was decided since. `position` is the
-    trigger's place in the decision log, and its name: the same in every delivery.
-    `remaining` are the challengers that stayed live. `attempt` counts the deliveries to
-    this consumer, from 1.
-    """
-
-    key: WorkflowKey
-    version: str
-    reason: str
-    actor: str
-    generation: int
-    position: int
-    remaining: tuple[str, ...]
-    time: datetime
-    attempt: int
-
-    @property
-    def tenant_id(self) -> str:
-        """The tenant whose challenger was rejected."""
-        return self.key.tenant_id
-
-    @property
-    def workflow_id(self) -> str:
-        """The workflow whose challenger was rejected."""
-        return self.key.workflow_id
+# Between two looks: the log of runs rings as well, and thousands of times a second.
+_REST = 0.02
+# Until it is known whether those who hold the last triggers live.
+_WATCH_OTHERS = 0.1
+_GOODBYE = 1.0
 
 
 class Triggers:
@@ -76,6 +53,7 @@ class Triggers:
         deliveries: Deliveries,
         patience: Patience,
         clock: Callable[[], datetime],
+        check_usable: Callable[[], None],
         *,
         begin: Begin,
         follow: bool,
@@ -85,13 +63,22 @@ class Triggers:
         self._deliveries = deliveries
         self._patience = patience
         self._clock = clock
+        self._check_usable = check_usable
         self._follow = follow
         self._tell = tell
-        self._held: set[int] = set()
-        self._joined: dict[int, Joined] = {}
+        self._process = os.getpid()
+        self._held: set[Place] = set()
+        self._joined: dict[Place, Joined] = {}
+        # Guards the two above; whoever has it waits for nothing.
         self._lock = Lock()
+        self._taking = Lock()
+        # Whether a trigger may have been taken that nobody was told of.
+        self._in_doubt = False
+        self._taker = ThreadPoolExecutor(1, "alloc-es takes")
         self._closed = Event()
-        self._bell = Event()
+        self._left = False
+        self._bell = Bell()
+        self._trouble = Trouble(f"triggers of {self.consumer}", tell)
         after = 0 if begin == "beginning" else patience.insist(store.decisions.end)
         patience.insist(lambda: deliveries.begin(after, clock()))
         self._threads = [Thread(target=self._beat, name="alloc-es beats", daemon=True)]
@@ -110,43 +97,51 @@ class Triggers:
 
     def __next__(self) -> Trigger:
         """The next trigger. Raises `StoreUnavailable` where it can't be had in time."""
-        trigger = self._next(Event())
-        if trigger is None:
-            raise StopIteration
-        return trigger
+        while True:
+            ring = self._bell.coming()
+            found = self._look()
+            if isinstance(found, Trigger):
+                return found
+            if found is None:
+                raise StopIteration
+            self._closed.wait(_REST)
+            self._bell.wait(ring, found)
 
     def __aiter__(self) -> AsyncIterator[Trigger]:
         return self
 
     async def __anext__(self) -> Trigger:
         """The next trigger, without blocking the event loop."""
-        abandoned = Event()
-        waiting = asyncio.get_running_loop().run_in_executor(None, self._next, abandoned)
-        try:
-            trigger = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            abandoned.set()
-            self._bell.set()
-            waiting.add_done_callback(self._put_back)
-            raise
-        if trigger is None:
-            raise StopAsyncIteration
-        return trigger
+        while True:
+            ring = self._bell.coming()
+            found = await self._look_beside()
+            if isinstance(found, Trigger):
+                return found
+            if found is None:
+                raise StopAsyncIteration
+            await asyncio.sleep(_REST)
+            await self._bell.hear(ring, found)
 
     def acknowledge(self, trigger: Trigger, *, connection: Any = None) -> None:
         """Say that a trigger is dealt with: it is not delivered again. *Idempotent*.
 
         With a psycopg `connection` to the store's PostgreSQL database it becomes part of
         the transaction that is open there: it counts when that is committed, together with
-        what else it did, so that effects in that database are exactly once.
+        what else it did, so that effects in that database are exactly once. Then it is not
+        idempotent: what was acknowledged before is refused, as its effects are there. For a
+        store in a SQLite file, a `sqlite3` connection to it does the same.
 
-        Raises `TriggerLost` where this worker no longer holds the trigger: roll back.
+        Raises `TriggerLost` where this worker no longer holds the trigger: roll back. After
+        `StoreUnavailable` it may be acknowledged or not: say it again, or let it come again.
         """
+        self._check_usable()
+        place = trigger.position, trigger.attempt
         if connection is None:
-            done = self._patience.insist(lambda: self._acknowledge(trigger))
-            self._forget(trigger)
+            done = self._patience.insist(lambda: self._deliveries.acknowledge(place, self._clock()))
         else:
-            done = self._acknowledge_in(self._store.desk.joined(connection), trigger)
+            done = self._acknowledge_in(self._store.desk.joined(connection), place)
+        if connection is None or not done:
+            self._forget(place)
         if not done:
             raise TriggerLost(self.consumer, trigger.position)
 
@@ -156,20 +151,27 @@ class Triggers:
 
     def release(self, trigger: Trigger) -> None:
         """Give a trigger back, for this worker or another one to get again."""
-        self._patience.insist(lambda: self._deliveries.release(trigger.position))
-        self._forget(trigger)
+        self._check_usable()
+        place = trigger.position, trigger.attempt
+        self._patience.insist(lambda: self._deliveries.release(place))
+        self._forget(place)
+        self._bell.ring()
 
     def close(self) -> None:
         """Give back what is not acknowledged. Closing twice is allowed."""
-        if self._closed.is_set():
+        if self._left or os.getpid() != self._process:
             return
-        self._closed.set()
-        self._bell.set()
+        with self._lock:
+            self._closed.set()
+        self._bell.ring()
         for thread in self._threads:
             thread.join()
+        self._taker.shutdown()
         # What can't be given back now is free when the lease is over.
-        with suppress(StoreUnavailable):
-            self._deliveries.leave()
+        with self._taking, suppress(StoreUnavailable):
+            deadline = self._patience.monotonic() + _GOODBYE
+            self._patience.insist(self._deliveries.leave, deadline)
+        self._left = True
 
     def __enter__(self) -> Self:
         return self
@@ -193,98 +195,146 @@ class Triggers:
     ) -> None:
         await asyncio.to_thread(self.close)
 
-    def _next(self, abandoned: Event) -> Trigger | None:
-        trouble = Trouble(f"triggers of {self.consumer}", self._tell)
-        while not self._closed.is_set() and not abandoned.is_set():
-            self._bell.clear()
-            try:
-                trigger = self._patience.insist(self._take)
-                trouble.over()
-            except StoreUnavailable as error:
-                if not (self._follow and error.retryable):
-                    raise
-                self._closed.wait(trouble.met(error))
-                continue
-            if trigger is not None or not self._follow:
+    def _look(self) -> Trigger | float | None:
+        """The next trigger; else after how many seconds to look again, None at the end."""
+        self._check_usable()
+        try:
+            found = self._patience.insist(self._take)
+        except StoreUnavailable as error:
+            if not (self._follow and error.retryable):
+                raise
+            return self._trouble.met(error)
+        self._trouble.over()
+        return found
+
+    async def _look_beside(self) -> Trigger | float | None:
+        """The same in a thread of its own: those of the event loop are for the handlers."""
+        self._check_usable()
+        with self._lock:
+            if self._closed.is_set():
+                return None
+            looking = self._taker.submit(self._look)
+        try:
+            return await asyncio.wrap_future(looking)
+        except asyncio.CancelledError:
+            looking.add_done_callback(self._put_back)
+            raise
+
+    def _put_back(self, looking: "Future[Trigger | float | None]") -> None:
+        """Hand out again what came for a task that was cancelled."""
+        if looking.cancelled() or looking.exception() is not None:
+            return
+        late = looking.result()
+        with self._lock:
+            if isinstance(late, Trigger) and not self._closed.is_set():
+                self._taker.submit(self._put_back_now, (late.position, late.attempt))
+
+    def _put_back_now(self, place: Place) -> None:
+        with self._taking:
+            self._forget(place)
+            self._in_doubt = True
+            # Where it can't be put back, this worker's next look finds it.
+            with suppress(StoreUnavailable):
+                self._patience.insist(lambda: self._deliveries.put_back(place))
+        self._bell.ring()
+
+    def _take(self) -> Trigger | float | None:
+        with self._taking:
+            if self._closed.is_set():
+                return None
+            self._settle()
+            failure = self._deliveries.scan()
+            self._deliveries.look(self._patience.monotonic)
+            trigger = self._untold() or self._take_free()
+            if trigger is not None:
                 return trigger
-            self._bell.wait(POLL)
+            if failure is not None:
+                raise failure
+            if self._follow:
+                return POLL
+            return _WATCH_OTHERS if self._deliveries.undecided() else None
+
+    def _settle(self) -> None:
+        """Give back what a caller's transaction was to acknowledge, and has not."""
+        with self._lock:
+            ended = [each for each in self._joined.items() if not each[1].is_open()]
+        for place, caller in ended:
+            # The server may not have noticed yet: a later look settles it.
+            with suppress(StoreUnavailable):
+                self._deliveries.settle(place)
+                with self._lock:
+                    if self._joined.get(place) is caller:
+                        del self._joined[place]
+                        self._held.discard(place)
+
+    def _untold(self) -> Trigger | None:
+        """One that was taken and not told, as the answer was lost, or a Ctrl-C came."""
+        if not self._in_doubt:
+            return None
+        with self._lock:
+            told = set(self._held)
+        for delivery in self._deliveries.mine():
+            if delivery.place not in told:
+                trigger = read_trigger(self._store, delivery)
+                self._hold(delivery.place)
+                return trigger
+        self._in_doubt = False
         return None
 
-    def _take(self) -> Trigger | None:
-        with self._lock:
-            for position in [p for p, caller in self._joined.items() if not caller.is_open()]:
-                del self._joined[position]
-                self._held.discard(position)
-            self._deliveries.scan()
-            # One that was taken while the answer was lost is not told twice, nor forgotten.
-            unknown = (d for d in self._deliveries.mine() if d.position not in self._held)
-            delivery = next(unknown, None) or self._deliveries.take()
-            trigger = self._read(delivery) if delivery else None
-            if trigger is not None:
-                self._held.add(trigger.position)
+    def _take_free(self) -> Trigger | None:
+        self._in_doubt = True
+        trigger = self._deliveries.take(partial(read_trigger, self._store))
+        if trigger is not None:
+            self._hold((trigger.position, trigger.attempt))
+        self._in_doubt = False
         return trigger
 
-    def _put_back(self, waiting: "asyncio.Future[Trigger | None]") -> None:
-        """Hand out again what came for a task that was cancelled."""
-        if not waiting.cancelled() and not waiting.exception() and (late := waiting.result()):
-            self._forget(late)
-
-    def _read(self, delivery: Delivery) -> Trigger:
-        key = WorkflowKey.parse(delivery.tenant_id, delivery.workflow_id)
-        found: Recorded[DecisionEvent] | None
-        found = self._store.decisions.at(key.stream, delivery.generation)
-        if found is None or not isinstance(found.event, ChallengerRejectedWithoutReplacement):
-            problem = f"{self._store.where} has no rejection at generation {delivery.generation}"
-            raise StoreUnavailable(f"{problem} of {key}: it was restored", retryable=False)
-        event = found.event
-        return Trigger(
-            key=key,
-            version=event.version,
-            reason=event.reason,
-            actor=event.actor,
-            generation=event.generation,
-            position=delivery.position,
-            remaining=event.allocation.challengers,
-            time=event.recorded_at,
-            attempt=delivery.attempts,
-        )
-
-    def _acknowledge(self, trigger: Trigger) -> bool:
-        with self._store.desk.writing() as session:
-            return self._deliveries.acknowledge(trigger.position, self._clock(), session)
-
-    def _acknowledge_in(self, caller: Joined, trigger: Trigger) -> bool:
+    def _acknowledge_in(self, caller: Joined, place: Place) -> bool:
         """Until the caller's transaction has ended the trigger stays held; it may be undone."""
-        position = trigger.position
         with self._lock:
-            self._joined[position] = caller
-        return self._deliveries.acknowledge(position, self._clock(), caller.session, caller.schema)
+            self._joined[place] = caller
+        return self._deliveries.acknowledge_in(caller, place, self._clock())
 
-    def _forget(self, trigger: Trigger) -> None:
+    def _hold(self, place: Place) -> None:
         with self._lock:
-            self._held.discard(trigger.position)
+            self._held.add(place)
+
+    def _forget(self, place: Place) -> None:
+        with self._lock:
+            self._held.discard(place)
+            self._joined.pop(place, None)
+
+    def _is_over(self) -> bool:
+        """Whether it was closed, or the connection that it was made by."""
+        try:
+            self._check_usable()
+        except StoreUnavailable:
+            return True
+        return self._closed.is_set()
 
     def _beat(self) -> None:
-        """Several times in a lease, say that it lives, and look at who does not."""
-        trouble = Trouble(f"triggers of {self.consumer}", self._tell)
-        while not self._closed.wait(self._deliveries.lease / _BEATS):
+        """Several times in a lease, say that it lives, if it holds anything."""
+        trouble = Trouble(f"worker of {self.consumer}", self._tell)
+        regular = self._deliveries.lease / _BEATS
+        pause = regular
+        while not (self._closed.wait(pause) or self._is_over()):
+            pause = regular
             try:
                 if self._held:
                     self._deliveries.beat()
-                self._deliveries.free_the_dead(self._patience.monotonic())
                 trouble.over()
             except StoreUnavailable as error:
-                trouble.met(error)
+                pause = min(regular, trouble.met(error))
 
     def _hear(self) -> None:
-        trouble = Trouble(f"triggers of {self.consumer}", self._tell)
-        while not self._closed.is_set():
+        trouble = Trouble(f"new triggers of {self.consumer}", self._tell)
+        while not self._is_over():
             try:
                 with closing(self._store.watch()) as watch:
                     trouble.over()
-                    self._bell.set()
-                    while not self._closed.is_set():
+                    self._bell.ring()
+                    while not self._is_over():
                         if watch.wait(_HEAR):
-                            self._bell.set()
+                            self._bell.ring()
             except StoreUnavailable as error:
                 self._closed.wait(trouble.met(error))

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from threading import RLock
 from time import monotonic, sleep
 from typing import Any, ClassVar
@@ -111,7 +112,7 @@ class SQLiteDesk(Desk):
             problem = "no transaction is open on it, so it would be acknowledged by itself"
             raise InvalidSetting("connection", problem)
         session = SQLiteSession(connection.cursor())
-        return Joined(session, "", lambda: connection.in_transaction)
+        return Joined(session, "", partial(_is_open, connection))
 
 
 class Scratch:
@@ -180,6 +181,14 @@ class LookingWatch(Watch):
     def close(self) -> None:
         """Give back what it looks through."""
         self._close()
+
+
+def _is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        return connection.in_transaction
+    except sqlite3.ProgrammingError:
+        # It was closed, which undoes what was not committed.
+        return False
 
 
 def _columns(table: Table) -> str:
