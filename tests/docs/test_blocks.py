@@ -19,10 +19,12 @@ from tests.docs.documents import Block, blocks, documents, name
 from tests.docs.pythonblocks import matches, run_python
 
 RUNNABLE = {"python", "console", "sql"}
-NOT_RUN = {"text", "json", "mermaid"}
+NOT_RUN = {"text", "json", "mermaid", "toml"}
 DATABASE = "alloc.db"
 POSTGRES_URL = re.compile(r"(?P<driver>psycopg\.connect\([\"'])?(?P<url>postgresql://[^\s\"'`]+)")
-POSTGRES_TABLE = re.compile(r"\balloc_es(?=\.(?:decision|run)_events)")
+POSTGRES_TABLE = re.compile(r"\balloc_es(?=\.(?:decision_events|run_events|current_split)\b)")
+POOLER = re.compile(r"[?&](pooler=\w+)")
+ROLES = ("alloc_app", "alloc_projector", "alloc_dashboard")
 SECONDS = 60
 
 
@@ -51,7 +53,8 @@ class Reader:
 
     def __init__(self, postgres_url: str | None) -> None:
         self._postgres_url = postgres_url
-        self._role = f"reader_{uuid.uuid4().hex[:12]}"
+        mark = uuid.uuid4().hex[:12]
+        self._roles = {role: f"{role}_{mark}" for role in ROLES}
         self._namespace: dict[str, Any] = {"__name__": "__main__"}
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ALLOC_ES_")},
@@ -73,14 +76,16 @@ class Reader:
         how[block.language, block.dialect](block)
 
     def clean_up(self) -> None:
-        """Remove the role that a document had the server make."""
+        """Remove the roles that a document had the server make."""
         if self._postgres_url is None:
             return
         with psycopg.connect(server_of(self._postgres_url), autocommit=True) as connection:
-            known = "SELECT 1 FROM pg_roles WHERE rolname = %s"
-            if connection.execute(known, [self._role]).fetchone():
-                connection.execute(f"DROP OWNED BY {self._role}")
-                connection.execute(f"DROP ROLE {self._role}")
+            known = "SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)"
+            made = connection.execute(known, [list(self._roles.values())]).fetchall()
+            for (role,) in made:
+                connection.execute(f"DROP OWNED BY {role} CASCADE")
+            for (role,) in made:
+                connection.execute(f"DROP ROLE {role}")
 
     def _python(self, block: Block) -> None:
         run_python(block, self._with_own_server(block.text), self._namespace)
@@ -132,7 +137,8 @@ class Reader:
         with psycopg.connect(server_of(self._postgres_url), autocommit=True) as connection:
             for statement, shown in _statements(block.text):
                 own = re.sub(r"\balloc_es\b", schema, statement)
-                own = re.sub(r"\balloc_app\b", self._role, own)
+                for role, own_role in self._roles.items():
+                    own = re.sub(rf"\b{role}\b", own_role, own)
                 cursor = connection.execute(own)
                 _compare(block, shown, cursor.fetchall() if cursor.description else [])
 
@@ -144,9 +150,12 @@ class Reader:
         text = POSTGRES_TABLE.sub(schema_of(url), text)
 
         def own(match: re.Match[str]) -> str:
-            login = f"&user={self._role}" if urlsplit(match["url"]).username == "alloc_app" else ""
+            role = self._roles.get(urlsplit(match["url"]).username or "")
+            login = f"&user={role}" if role else ""
             driver = match["driver"]
-            return f"{driver}{server_of(url)}{login}" if driver else f"{url}{login}"
+            pooler = POOLER.search(match["url"])
+            ours = f"{url}&{pooler[1]}" if pooler else url
+            return f"{driver}{server_of(url)}{login}" if driver else f"{ours}{login}"
 
         return POSTGRES_URL.sub(own, text)
 
