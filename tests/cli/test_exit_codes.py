@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from alloc_es import cli, errors
+from alloc_es import cli, errors, reader_errors
 from alloc_es.cli import demo
 from alloc_es.errors import AllocationError, AnswerLost
 from alloc_es.store.log import EventLog
 from alloc_es.workflow import Workflow
 from tests.cli.terminal import Terminal
 
-# Every command but `init`, `start` and `demo`, which make a store.
+# Every command but `init`, `start` and `demo`, which make a store, and `projections list`.
 READING = [
     ["register", "acme", "triage", "v2"],
     ["commit", "acme", "triage", "v2=5%"],
@@ -25,6 +25,14 @@ READING = [
     ["history", "acme", "triage"],
     ["spawn", "acme", "triage", "run-1"],
     ["peek", "acme", "triage", "run-1"],
+    ["triggers"],
+    ["triggers", "--consumer", "one", "--follow"],
+    ["projections", "status"],
+    ["projections", "run"],
+    ["projections", "run", "--catch-up"],
+    ["projections", "rebuild", "run_ledger"],
+    ["projections", "verify", "run_ledger"],
+    ["projections", "purge", "run_ledger", "acme"],
 ]
 
 
@@ -189,11 +197,11 @@ def test_every_error_has_an_exit_code() -> None:
     """Red when a class of errors is left out of the table."""
     kinds = [
         kind
-        for kind in vars(errors).values()
+        for kind in (vars(errors) | vars(reader_errors)).values()
         if isinstance(kind, type)
         and issubclass(kind, AllocationError)
         and kind is not AllocationError
     ]
-    assert len(kinds) > 15
+    assert len(kinds) > 20
     for kind in kinds:
-        assert cli.exit_code(kind.__new__(kind)) in range(1, 6)
+        assert cli.exit_code(kind.__new__(kind)) in range(1, 7)

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli import deciding, demo, reading, spawning
-from alloc_es.cli.documents import Stopped, error_document
+from alloc_es.cli import deciding, demo, projecting, reading, spawning, triggering
+from alloc_es.cli.documents import Ended, error_document
 from alloc_es.cli.exits import (
     BROKEN_PIPE,
-    CLAIM_FAILED,
+    CHECK_FAILED,
     EXIT_CODES,
     INTERRUPTED,
     STREAM_LOST,
@@ -32,7 +32,7 @@ _DEBUG = "ALLOC_ES_DEBUG"
 
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
-    "5 outcome unknown, 6 a check of the demo failed, 70 an unexpected error, "
+    "5 outcome unknown, 6 a check found something, 70 an unexpected error, "
     "74 input or output lost, 130 interrupted by Ctrl-C, 141 the reader of a pipe has left."
 )
 
@@ -44,8 +44,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (*deciding.COMMANDS, *reading.COMMANDS, spawning.spawn, demo.demo):
+_OF_ALL = (*deciding.COMMANDS, *reading.COMMANDS, spawning.spawn, triggering.triggers, demo.demo)
+_GROUP = "projections"
+
+for command in _OF_ALL:
     app.command(name=command.__name__.rstrip("_"), epilog=_EPILOG)(command)
+
+_projections = typer.Typer()
+for member in projecting.COMMANDS:
+    _projections.command(name=member.__name__.rstrip("_"), epilog=_EPILOG)(member)
+app.add_typer(_projections, name=_GROUP, epilog=_EPILOG, help=projecting.__doc__)
 
 
 @app.callback(epilog=_EPILOG, invoke_without_command=True)
@@ -85,13 +93,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _carry_out(arguments: Sequence[str]) -> int:
-    ordered = _command_first(arguments)
+    ordered, is_whole = _command_first(arguments)
+    given = ordered if is_whole else [*ordered, "--help"]
     try:
-        code = app(ordered or ["--help"], prog_name="alloc-es", standalone_mode=False)
+        code = app(given, prog_name="alloc-es", standalone_mode=False)
     except SystemExit as end:
         # typer's own answer to a pipe that was closed on its help.
         code = end.code
-    if not ordered:
+    if not is_whole:
         return USAGE
     return code if isinstance(code, int) else 0
 
@@ -103,10 +112,10 @@ def _judge(error: BaseException) -> tuple[int, str]:
             return exit_code(error), str(error)
         case _ if isinstance(error, UsageError):
             return USAGE, _usage(error)
-        case Stopped():
+        case Ended():
             return error.exit_code, str(error)
         case demo.ClaimFailed():
-            return CLAIM_FAILED, str(error)
+            return CHECK_FAILED, str(error)
         case KeyboardInterrupt() | typer.Abort():
             return INTERRUPTED, "interrupted"
         case OutputLost():
@@ -130,15 +139,29 @@ def _usage(error: Any) -> str:
     return f"{error.format_message().rstrip('.')}; see `{path} --help`"
 
 
-def _command_first(arguments: Sequence[str]) -> list[str]:
-    """Move `--store` and `--json` behind the command; nothing if there is no command."""
-    moved: list[str] = []
+def _command_first(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Move `--store` and `--json` behind the command, and say whether there is one.
+
+    A command of a group has two words; of a group alone, and of nothing, there is help.
+    """
+    moved, rest = _leading_options(arguments)
+    words: list[str] = []
+    if rest[:1] == [_GROUP]:
+        words = [_GROUP]
+        more, rest = _leading_options(rest[1:])
+        moved += more
+    return ([*words, rest[0], *moved, *rest[1:]], True) if rest else (words, False)
+
+
+def _leading_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The `--store` and `--json` in front, and what is behind them."""
     rest = list(arguments)
+    leading: list[str] = []
     while rest and (rest[0] == "--json" or rest[0].partition("=")[0] == "--store"):
         count = 2 if rest[0] == "--store" else 1
-        moved += rest[:count]
+        leading += rest[:count]
         rest = rest[count:]
-    return [rest[0], *moved, *rest[1:]] if rest else []
+    return leading, rest
 
 
 def _prepare_streams() -> None:

@@ -1,5 +1,6 @@
 """Results and errors as JSON documents, in the names of the Python API."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -8,9 +9,12 @@ from alloc_es.committing import Committed
 from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
+from alloc_es.projection import Projection
+from alloc_es.projections import ProjectionStatus
 from alloc_es.routing import Routing
 from alloc_es.split import Share
 from alloc_es.store import Recorded
+from alloc_es.triggers import Trigger
 
 _RUNS = RunSpawned.__pydantic_serializer__
 
@@ -81,7 +85,15 @@ def run_json(run: RunSpawned, line: int) -> str:
     return f'{fields[:-1]},"replayed":{replayed},"line":{line}}}'
 
 
-class Stopped(Exception):
+class Ended(Exception):
+    """A command ended by no error of the library; its fields are the facts."""
+
+    def __init__(self, message: str, *, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)
+
+
+class Stopped(Ended):
     """A command that reads many rows ended before the last of them.
 
     All rows up to line `settled` are settled; 0 for none.
@@ -89,13 +101,51 @@ class Stopped(Exception):
 
     def __init__(self, message: str, *, settled: int, exit_code: int) -> None:
         self.settled = settled
-        self.exit_code = exit_code
-        super().__init__(message)
+        super().__init__(message, exit_code=exit_code)
+
+
+def projection_document(projection: Projection, source: str | None) -> dict[str, Any]:
+    """An installed projection, and the distribution that it comes from."""
+    return {
+        "name": projection.name,
+        "version": projection.version,
+        "meaning": projection.meaning,
+        "logs": list(projection.logs),
+        "tables": [table.name for table in projection.tables],
+        "views": list(projection.views),
+        "from": source,
+    }
+
+
+def status_document(status: ProjectionStatus) -> dict[str, Any]:
+    """How a read model stands."""
+    failure, at = status.failure, status.updated_at
+    return {
+        "name": status.name,
+        "standing": status.standing,
+        "version": status.version,
+        "built": status.built,
+        "positions": dict(status.positions),
+        "ends": dict(status.ends),
+        "behind": status.behind,
+        "writer": status.writer,
+        "updated_at": at.isoformat() if at else None,
+        "failure": vars(failure) if failure else None,
+        "rebuilding": dict(status.rebuilding),
+    }
+
+
+def trigger_document(trigger: Trigger) -> dict[str, Any]:
+    """A trigger as a consumer is handed it."""
+    document = asdict(trigger)
+    key = document.pop("key")
+    time = trigger.time.isoformat()
+    return {**key._asdict(), **document, "remaining": list(trigger.remaining), "time": time}
 
 
 def error_document(error: BaseException, message: str, code: int) -> dict[str, Any]:
     """An error with its exit code and, where it is one of ours, its facts."""
-    facts = vars(error) if isinstance(error, AllocationError | Stopped) else {}
+    facts = vars(error) if isinstance(error, AllocationError | Ended) else {}
     return {
         "error": {
             "type": type(error).__name__,
@@ -124,6 +174,8 @@ def _fact(value: Any) -> Any:
             return allocation_document(value)
         case Arm():
             return _arm_document(value)
+        case dict():
+            return {name: _fact(item) for name, item in value.items()}
         case AllocationError():
             return {"type": type(value).__name__, "message": str(value)}
         case _ if isinstance(value, DecisionEvent):

@@ -41,7 +41,7 @@ class SplitDrawing:
         yield _bar(allocation, fills, min(_BAR_WIDTH, options.max_width))
         yield _legend(allocation, fills)
         why = f": {one_line(newest.reason)}" if newest.reason else ""
-        last = f"last: {newest.event.summary}, by {newest.actor}, {_when(newest.time)}{why}"
+        last = f"last: {newest.event.summary}, by {newest.actor}, {when(newest.time)}{why}"
         yield Text(last)
 
 
@@ -122,7 +122,7 @@ def history_rows(entries: Sequence[Recorded[DecisionEvent]]) -> Rows:
             for entry in entries
         ],
         titles=[
-            f"{entry.generation}  {one_line(entry.actor)}, {_when(entry.time)}" for entry in entries
+            f"{entry.generation}  {one_line(entry.actor)}, {when(entry.time)}" for entry in entries
         ],
         details=[
             (
@@ -165,7 +165,7 @@ def _legend(allocation: Allocation, fills: str) -> Table:
             Text(one_line(arm.version), style="bold"),
             Text(arm.name),
             Text(str(Share(arm.share_bps)), justify="right"),
-            Text(f"since generation {arm.since_generation}, {_when(arm.since)}"),
+            Text(f"since generation {arm.since_generation}, {when(arm.since)}"),
         )
     return table
 
@@ -176,5 +176,6 @@ def _look(index: int, fills: str) -> tuple[str, str]:
     return fills[turn], _STYLES[turn]
 
 
-def _when(time: datetime) -> str:
+def when(time: datetime) -> str:
+    """A time for people."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"

@@ -9,6 +9,13 @@ from alloc_es.errors import (
     Refusal,
     StoreUnavailable,
 )
+from alloc_es.reader_errors import (
+    ProjectionBehind,
+    ProjectionNotBuilt,
+    ProjectionOutdated,
+    ProjectionStopped,
+    TriggerLost,
+)
 
 EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (Refusal, 1),
@@ -17,11 +24,16 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (GenerationConflict, 3),
     (StoreUnavailable, 4),
     (OutcomeUnknown, 5),
+    (ProjectionNotBuilt, 1),
+    (ProjectionOutdated, 1),
+    (TriggerLost, 3),
+    (ProjectionBehind, 4),
+    (ProjectionStopped, 6),
 )
 """Error → exit code, for what the library raises; the others are below."""
 
 USAGE = 2
-CLAIM_FAILED = 6
+CHECK_FAILED = 6
 # From sysexits.h: a bug of ours, and input or output that failed.
 UNEXPECTED = 70
 STREAM_LOST = 74

@@ -10,11 +10,15 @@ from types import FrameType
 class Interrupts:
     """Keeps one Ctrl-C until it is asked for; the next one interrupts at once, and is the last.
 
-    Used as a context, in the main thread: elsewhere Ctrl-C is not heard anyway.
+    So it does with the signals in `also`. Used as a context, in the main thread: elsewhere
+    Ctrl-C is not heard anyway.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *also: signal.Signals) -> None:
+        self._signals = (signal.SIGINT, *also)
         self._idle = False
+        self.first: int | None = None
+        """Which signal came first."""
         self.heard = False
         """Whether it came."""
         self.insisting = False
@@ -26,12 +30,13 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        handler = signal.signal(signal.SIGINT, self._hear)
+        handlers = {each: signal.signal(each, self._hear) for each in self._signals}
         try:
             yield
         finally:
             if not self.insisting:
-                signal.signal(signal.SIGINT, handler)
+                for each, handler in handlers.items():
+                    signal.signal(each, handler)
 
     @contextmanager
     def let_through(self) -> Iterator[None]:
@@ -48,13 +53,15 @@ class Interrupts:
         if self.heard:
             raise KeyboardInterrupt
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
         self.insisting = self.heard
         self.heard = True
+        self.first = self.first or number
         if self.insisting:
             # More of them would only break what now ends the command. Not SIG_IGN: one that came
             # just before it is then told on stderr, "ignored due to race condition" (bpo-43406).
-            signal.signal(signal.SIGINT, _pass_over)
+            for each in self._signals:
+                signal.signal(each, _pass_over)
         if self._idle or self.insisting:
             raise KeyboardInterrupt
 

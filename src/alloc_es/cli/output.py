@@ -4,11 +4,11 @@ import json
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console, RenderableType
 
-from alloc_es.cli.documents import committed_document, split_words
+from alloc_es.cli.documents import Ended, committed_document, error_document, split_words
 from alloc_es.committing import Committed
 
 # Wide enough that in a pipe no line is ever folded: an entry is a line, whoever reads it.
@@ -65,6 +65,11 @@ def print_document(document: Any) -> None:
     write(f"{_json(document, sys.stdout, indent=2)}\n")
 
 
+def print_line(document: Any) -> None:
+    """Print one JSON document of many, on a line of its own."""
+    write(f"{_json(document, sys.stdout)}\n")
+
+
 def print_error(document: dict[str, Any], *, as_json: bool) -> None:
     """Print what went wrong on stderr, in one line."""
     error = document["error"]
@@ -77,6 +82,12 @@ def print_aside(document: dict[str, Any], sentence: str, *, as_json: bool) -> No
     text = _json(document, sys.stderr) if as_json else f"alloc-es: {one_line(sentence)}"
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
+
+
+def end_now(ended: Ended, *, as_json: bool) -> NoReturn:
+    """End the process as it is: to close the connection would be to wait for the store."""
+    print_error(error_document(ended, str(ended), ended.exit_code), as_json=as_json)
+    os._exit(ended.exit_code)
 
 
 def safe_json(text: str, *, utf: bool) -> str:

@@ -6,16 +6,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from alloc_es.cli.account import Account, progress
-from alloc_es.cli.documents import Stopped, error_document, run_document
+from alloc_es.cli.documents import Stopped, run_document
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.lines import Lines
 from alloc_es.cli.options import STORE, Actor, AsJson, StoreUrl, UsageError, opened, user_name
-from alloc_es.cli.output import print_document, print_error, say
+from alloc_es.cli.output import end_now, print_document, say
 from alloc_es.cli.rows import RowFormat, Rows
 from alloc_es.cli.streaming import settle
 from alloc_es.errors import InvalidSetting
@@ -128,18 +128,11 @@ def _spawn_many(
         except Stopped as stopped:
             account.sum_up(allocations.spawn_counts().rerouted)
             if interrupts.insisting:
-                _end_now(stopped, as_json=as_json)
+                end_now(stopped, as_json=as_json)
             raise
         account.sum_up(allocations.spawn_counts().rerouted)
     if account.code:
         raise typer.Exit(account.code)
-
-
-def _end_now(stopped: Stopped, *, as_json: bool) -> NoReturn:
-    """End the process as it is: to close the connection would be to wait for the store."""
-    document = error_document(stopped, str(stopped), stopped.exit_code)
-    print_error(document, as_json=as_json)
-    os._exit(stopped.exit_code)
 
 
 @contextmanager

@@ -1,0 +1,269 @@
+"""Build read models of the logs, follow, verify and purge them."""
+
+import time
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from alloc_es.cli.documents import (
+    Ended,
+    error_document,
+    projection_document,
+    status_document,
+)
+from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, exit_code
+from alloc_es.cli.interrupts import Interrupts
+from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, opened
+from alloc_es.cli.output import end_now, print_document, print_error, print_rich, say
+from alloc_es.cli.running import follow
+from alloc_es.cli.standings import (
+    counted,
+    places,
+    projection_rows,
+    remarks,
+    status_rows,
+    watched,
+)
+from alloc_es.following import POLL
+from alloc_es.projection import GROUP, by_name, installed
+from alloc_es.projections import Projections
+from alloc_es.reader_errors import ProjectionOutdated, ProjectionStopped
+from alloc_es.verifying import Verified
+
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The projection's name.", show_default=False)
+]
+_UnusedStore = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Not looked at: the same are installed for every store.",
+        show_default=False,
+    ),
+]
+
+
+class RebuildInterrupted(Ended):
+    """Ctrl-C came while a read model was rebuilt: `done` of `goal` positions are kept."""
+
+    def __init__(self, name: str, done: int, goal: int, *, insisting: bool) -> None:
+        self.name = name
+        self.done = done
+        self.goal = goal
+        rest = "; the batch under way is undone" if insisting else ""
+        super().__init__(
+            f"interrupted: the rebuild of {name} is at {done:,} of {goal:,} positions{rest}, and "
+            f"its readers have the old rows; the same command goes on from there",
+            exit_code=INTERRUPTED,
+        )
+
+
+class ReadModelDiffers(Ended):
+    """A read model is not what the logs say: in the row with a `key` of a `table`."""
+
+    def __init__(self, verified: Verified) -> None:
+        assert verified.difference is not None
+        self.name = verified.name
+        self.positions = verified.positions
+        self.rows = verified.rows
+        self.table = verified.difference.table
+        self.key = verified.difference.key
+        self.found = verified.difference.found
+        self.expected = verified.difference.expected
+        super().__init__(
+            f"{verified.name} is not as the logs say, up to {_up_to(verified)}: "
+            f"{verified.difference}; rebuild it: alloc-es projections rebuild {verified.name}",
+            exit_code=CHECK_FAILED,
+        )
+
+
+def list_(store: _UnusedStore = "", as_json: AsJson = False) -> None:  # noqa: ARG001
+    """List the projections that are installed."""
+    known = by_name(installed())
+    found = [(projection, _source(name)) for name, projection in sorted(known.items())]
+    if as_json:
+        print_document([projection_document(*each) for each in found])
+    else:
+        print_rich(projection_rows(found))
+
+
+def _source(name: str) -> str | None:
+    """The distribution that an installed projection comes from, with its version."""
+    point = next(iter(entry_points(group=GROUP, name=name)), None)
+    return f"{point.dist.name} {point.dist.version}" if point and point.dist else None
+
+
+def status(store: StoreUrl = STORE, as_json: AsJson = False) -> None:
+    """Say how each read model stands; exit code 6 if one is stopped."""
+    with opened(store) as allocations:
+        statuses = allocations.projections().status()
+    if as_json:
+        print_document([status_document(each) for each in statuses])
+    else:
+        print_rich(status_rows(statuses))
+        for remark in remarks(statuses):
+            say(remark)
+    if any(each.failure for each in statuses):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def run(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Projections to run.", show_default="all"),
+    ] = None,
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="Go to the end of the logs, and end there.")
+    ] = False,
+    poll: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="How often to look, heard or not.", show_default=f"{POLL:g}"
+        ),
+    ] = None,
+    poll_only: Annotated[
+        bool,
+        typer.Option("--poll-only", help="Only look, for poolers that pass no notifications on."),
+    ] = False,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Keep read models up to date, building what is not built.
+
+    It goes on until Ctrl-C or SIGTERM, through whatever happens to the store. Several may
+    run at once: each read model is brought on by one of them, and the others stand by.
+    """
+    if catch_up and (poll is not None or poll_only):
+        raise UsageError("--catch-up does not wait, so it takes no --poll and --poll-only", context)
+    with opened(store) as allocations:
+        projections = allocations.projections()
+        chosen = names or sorted(projections.known)
+        if catch_up:
+            _catch_up(projections, chosen, as_json)
+        else:
+            every = POLL if poll is None else poll
+            follow(projections, chosen, poll=every, listen=not poll_only, as_json=as_json)
+
+
+def _catch_up(projections: Projections, names: list[str], as_json: bool) -> None:
+    code = 0
+    with watched(projections, names, dict, hidden=as_json):
+        for name in dict.fromkeys(names):
+            try:
+                projections.catch_up(name)
+            except (ProjectionStopped, ProjectionOutdated) as error:
+                code = max(code, exit_code(error))
+                document = error_document(error, str(error), exit_code(error))
+                print_error(document, as_json=as_json)
+    reached = [each for each in projections.status() if each.name in names]
+    if as_json:
+        print_document([status_document(each) for each in reached])
+    else:
+        for each in reached:
+            say(f"{each.name} is {each.standing}: {places(each)}")
+    if code:
+        raise typer.Exit(code)
+
+
+def rebuild(
+    name: _Name,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="TENANT", help="Only this tenant's rows.", show_default="all"),
+    ] = None,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Build a read model afresh, and put it in place at once.
+
+    Its readers have the old rows until then. What was interrupted goes on where it was.
+    """
+    began = time.perf_counter()
+    interrupts = Interrupts()
+    # The first one and the last one.
+    reports: list[tuple[int, int]] = []
+    with opened(store) as allocations:
+        projections = allocations.projections()
+        try:
+            with counted(f"rebuild {name}", hidden=as_json) as show, interrupts.kept():
+
+                def report(done: int, goal: int) -> None:
+                    reports[1:] = [(done, goal)]
+                    show(done, goal)
+                    interrupts.check()
+
+                projections.rebuild(name, tenant_id=tenant, report=report)
+        except KeyboardInterrupt:
+            at, goal = reports[-1] if reports else (0, 0)
+            ended = RebuildInterrupted(name, at, goal, insisting=interrupts.insisting)
+            if interrupts.insisting:
+                end_now(ended, as_json=as_json)
+            raise ended from None
+    _sum_up(name, tenant, reports[-1][0] - reports[0][0], time.perf_counter() - began, as_json)
+
+
+def _sum_up(name: str, tenant: str | None, done: int, seconds: float, as_json: bool) -> None:
+    rate = round(done / seconds)
+    if as_json:
+        print_document(
+            {
+                "name": name,
+                "tenant_id": tenant,
+                "positions": done,
+                "seconds": round(seconds, 3),
+                "positions_per_second": rate,
+            }
+        )
+    else:
+        whose = f" for {tenant}" if tenant else ""
+        say(f"{name} was rebuilt{whose}: {done:,} positions in {seconds:,.1f} s, {rate:,}/s")
+
+
+def verify(name: _Name, store: StoreUrl = STORE, as_json: AsJson = False) -> None:
+    """Compare a read model with a fresh fold of the logs.
+
+    It prints the first difference, with exit code 6, and changes nothing.
+    """
+    with opened(store) as allocations, counted(f"verify {name}", hidden=as_json) as show:
+        verified = allocations.projections().verify(name, report=show)
+    if verified.difference is not None:
+        raise ReadModelDiffers(verified)
+    if as_json:
+        print_document(
+            {"name": name, "positions": verified.positions, "rows": verified.rows}
+            | {"difference": None}
+        )
+    else:
+        say(f"{name}: {verified.rows:,} rows are as the logs say, up to {_up_to(verified)}")
+
+
+def _up_to(verified: Verified) -> str:
+    places = (f"position {position:,} of the {log}" for log, position in verified.positions.items())
+    return " and ".join(places)
+
+
+def purge(
+    name: _Name,
+    tenant: Annotated[
+        str, typer.Argument(metavar="TENANT", help="The tenant's id.", show_default=False)
+    ],
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a tenant from a read model; the logs keep it.
+
+    It stays out until `rebuild --tenant` brings it back.
+    """
+    with opened(store) as allocations:
+        allocations.projections().purge(name, tenant)
+    if as_json:
+        print_document({"name": name, "tenant_id": tenant})
+    else:
+        back = f"alloc-es projections rebuild {name} --tenant {tenant}"
+        say(f"{tenant} was removed from {name}; to bring it back: {back}")
+
+
+COMMANDS = (list_, status, run, rebuild, verify, purge)

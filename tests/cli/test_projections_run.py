@@ -1,0 +1,226 @@
+"""`alloc-es projections run`, and what interrupts it and a rebuild."""
+
+import json
+import re
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import alloc_es
+from alloc_es import Follower
+from alloc_es.rebuilding import Rebuilding
+from alloc_es.worker import Worker
+from tests.cli.readside import PATIENCE, brittle, install, runs, signalled
+from tests.cli.terminal import Terminal
+from tests.cli.test_streams import ESCAPES, on_a_terminal
+
+
+def standing(url: str, name: str) -> Callable[[], str]:
+    """What says how a read model stands."""
+
+    def ask() -> str:
+        with alloc_es.connect(url, migrate=False) as allocations:
+            (found,) = (s for s in allocations.projections(brittle()).status() if s.name == name)
+        return found.standing
+
+    return ask
+
+
+def test_it_follows_until_sigterm_which_is_no_failure(terminal: Terminal) -> None:
+    """Red when what comes while it runs is not applied, or its end is told as an error."""
+    with terminal.started("projections", "run", "run_ledger") as process:
+        assert process.stderr
+        assert process.stdout
+        assert "UTC: follows run_ledger" in process.stderr.readline()
+        runs(terminal.store, 3)
+        with alloc_es.connect(terminal.store) as allocations:
+            allocations.projections().wait_for("run_ledger", timeout=PATIENCE)
+        process.terminate()
+        said = process.stderr.read()
+        assert (process.wait(PATIENCE), process.stdout.read()) == (0, "")
+    assert re.fullmatch(r"alloc-es: 2\d{3}-.* UTC: ended by SIGTERM, every batch .*\n", said)
+
+
+def test_ctrl_c_ends_it_with_130_and_says_what_was_done(sqlite: Terminal) -> None:
+    """Red when Ctrl-C passes for SIGTERM, its threads live on, or `--poll-only` listens."""
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    live = standing(sqlite.store, "run_ledger")
+    busy: list[str] = []
+
+    def is_live() -> bool:
+        busy[:] = [each.name for each in threading.enumerate()]
+        return live() == "live"
+
+    with signalled(signal.SIGINT, is_live):
+        done = sqlite.run("projections", "run", "run_ledger", "--poll-only", "--poll", "0.1")
+    assert "alloc-es run_ledger" in busy
+    assert "alloc-es hears" not in busy
+    assert (done.returncode, done.stdout) == (130, "")
+    follows, said = done.stderr.splitlines()
+    assert follows.endswith("UTC: follows run_ledger")
+    assert said == (
+        "alloc-es: interrupted: every batch under way was finished; run it again to go on"
+    )
+    assert [each.name for each in threading.enumerate() if "run_ledger" in each.name] == []
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_what_a_follower_tells_is_told_with_its_time(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an operator does not hear that a projection stopped."""
+    install(monkeypatch, brittle())
+    sqlite.ok("projections", "run", "--catch-up", "brittle")
+    sqlite.ok("start", "acme", "bad", "v1")
+    told = threading.Event()
+    halt = Worker.halt
+
+    def halted(self: Worker, error: alloc_es.AllocationError) -> None:
+        halt(self, error)
+        told.set()
+
+    monkeypatch.setattr(Worker, "halt", halted)
+    with signalled(signal.SIGTERM, told.is_set):
+        done = sqlite.run("projections", "run", "brittle", "--json")
+    assert (done.returncode, done.stdout) == (0, "")
+    notices = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all(set(each) == {"time", "notice"} for each in notices)
+    (stopped,) = (each["notice"] for each in notices if "stopped" in each["notice"])
+    assert "in front of position 5 of the decisions" in stopped
+
+
+def test_it_ends_where_no_follower_is_left(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when it goes on for ever with nothing to do, after a bug in each follower."""
+
+    def fail(_: object) -> bool:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Worker, "look", fail)
+    done = sqlite.run("projections", "run", "run_ledger")
+    assert done.returncode == 70
+    assert "UTC: run_ledger: ended by ZeroDivisionError: a bug" in done.stderr
+    assert done.stderr.splitlines()[-1] == "alloc-es: no follower is left, see above; run it again"
+
+
+def ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what ends this process at once raise instead."""
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("alloc_es.cli.output.os._exit", leave)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_batches(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when somebody who insists has to wait for a store that hangs."""
+    ended_at_once(monkeypatch)
+    left: list[Follower] = []
+    close = Follower.close
+
+    def hang(self: Follower) -> None:
+        left.append(self)
+        signal.raise_signal(signal.SIGINT)
+        close(self)
+
+    monkeypatch.setattr(Follower, "close", hang)
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        live = standing(sqlite.store, "run_ledger")
+        with signalled(signal.SIGINT, lambda: live() == "live"):
+            done = sqlite.run("projections", "run", "run_ledger")
+    finally:
+        for each, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(each, handler)
+        for follower in left:
+            close(follower)
+    assert (done.returncode, len(left)) == (130, 1)
+    assert "interrupted: the batches under way are undone" in done.stderr
+
+
+def interrupted_in_step(monkeypatch: pytest.MonkeyPatch, number: int, times: int = 1) -> None:
+    """Have Ctrl-C come while a rebuild applies a batch."""
+    original, steps = Rebuilding.step, 0
+
+    def step(self: Rebuilding, build: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == number:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+        return original(self, build)
+
+    monkeypatch.setattr(Rebuilding, "step", step)
+
+
+def test_an_interrupted_rebuild_says_how_far_it_is_and_goes_on(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the batch under way is thrown away, or the next rebuild begins anew."""
+    terminal.ok("projections", "run", "--catch-up")
+    runs(terminal.store, 2_500)
+    rebuild = ("projections", "rebuild", "run_ledger")
+    with monkeypatch.context() as patch:
+        interrupted_in_step(patch, 2)
+        error = terminal.error(130, *rebuild)
+    assert (error["name"], error["done"], error["goal"]) == ("run_ledger", 2_000, 2_500)
+    assert error["message"] == (
+        "interrupted: the rebuild of run_ledger is at 2,000 of 2,500 positions, and its readers "
+        "have the old rows; the same command goes on from there"
+    )
+    assert terminal.json("projections", "verify", "run_ledger")["rows"] == 0
+    assert terminal.json(*rebuild)["positions"] == 500
+    assert terminal.json("projections", "verify", "run_ledger")["rows"] == 2_501
+
+
+def test_a_rebuild_ends_at_once_for_somebody_who_insists(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the second Ctrl-C waits for the batch, or for the connection to be closed."""
+    ended_at_once(monkeypatch)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        interrupted_in_step(monkeypatch, 1, times=2)
+        done = sqlite.run("projections", "rebuild", "decision_history")
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert done.returncode == 130
+    assert "is at 0 of 4 positions; the batch under way is undone, and its readers" in done.stderr
+
+
+def test_progress_is_for_terminals(sqlite: Terminal) -> None:
+    """Red when a terminal shows nothing that moves, or a pipe gets what does."""
+    runs(sqlite.store, 10)
+    catch_up = ("projections", "run", "--catch-up", "run_ledger")
+    seen = ESCAPES.sub("", on_a_terminal(sqlite, *catch_up, columns=100))
+    assert re.search(r"run_ledger +not built +runs - of 10", seen)
+    assert "run_ledger is live: runs 10 of 10\n" in seen
+    rebuild = ("projections", "rebuild", "run_ledger")
+    seen = ESCAPES.sub("", on_a_terminal(sqlite, *rebuild, columns=100))
+    assert re.search(r"rebuild run_ledger .* 10/10 .*\d:\d\d", seen)
+    assert "run_ledger was rebuilt: 10 positions in " in seen
+    sqlite.ok(*rebuild)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--catch-up", "--poll", "2"],
+        ["run", "--catch-up", "--poll-only"],
+        ["run", "--poll", "0"],
+        ["run", "--poll", "often"],
+        ["rebuild"],
+        ["rebuild", "run_ledger", "--tenant", " acme"],
+        ["purge", "run_ledger"],
+        ["no-such-command"],
+        ["--verbose", "status"],
+    ],
+)
+def test_wrong_usage_is_2(sqlite: Terminal, command: list[str]) -> None:
+    sqlite.fails(2, "projections", *command)

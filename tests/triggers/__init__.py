@@ -1,0 +1,1 @@
+"""The triggers of consumers: who gets which, how often, and when it is over."""

@@ -1,0 +1,140 @@
+"""Processes that handle triggers until they are killed; each step is told through a pipe."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from random import Random
+
+import psycopg
+
+from alloc_es import (
+    Allocations,
+    GenerationConflict,
+    Refusal,
+    Trigger,
+    TriggerLost,
+    Triggers,
+    connect,
+)
+from tests.support.raw import Raw
+from tests.triggers.workers import acknowledged
+
+CONSUMER = "generate-loop"
+WORKERS = 4
+KILLS = 20
+LEASE = 0.3
+"""Short, so that what the dead held comes again soon. Who is taken for dead in spite of being
+alive, on a busy machine, is told so and goes on."""
+
+_STEPS_BETWEEN_KILLS = (4, 24)
+_LOOK = 0.1
+_HELD_BY = (
+    "SELECT count(*) FROM trigger_deliveries"
+    " WHERE acknowledged_at IS NULL AND worker LIKE ?"
+)
+
+Target = Callable[[Connection, str], None]
+
+
+def register(pipe: Connection, url: str) -> None:
+    """Answer each trigger with a challenger, and acknowledge it."""
+    with connected(url) as (allocations, triggers):
+        for trigger in triggers:
+            pipe.send("held")
+            workflow = allocations.workflow(trigger.tenant_id, trigger.workflow_id)
+            # Late or doubled: somebody decided since.
+            with suppress(GenerationConflict, Refusal):
+                workflow.register_challenger(
+                    f"answers-{trigger.position}",
+                    expected_generation=trigger.generation,
+                    command_id=f"generate/{trigger.position}",
+                )
+            pipe.send("handled")
+            with suppress(TriggerLost):
+                triggers.acknowledge(trigger)
+
+
+def record(pipe: Connection, url: str) -> None:
+    """Write an effect of each trigger and acknowledge it in the same transaction."""
+    server, _, schema = url.rpartition("schema=")
+    with psycopg.connect(server[:-1], autocommit=True) as own, connected(url) as (_, triggers):
+        insert = f"INSERT INTO {schema}.effects (position) VALUES (%s)".encode()
+        for trigger in triggers:
+            pipe.send("held")
+            with suppress(TriggerLost):
+                _record(own, insert, triggers, trigger)
+            pipe.send("handled")
+
+
+def _record(
+    own: "psycopg.Connection[tuple[int]]", insert: bytes, triggers: Triggers, trigger: Trigger
+) -> None:
+    with own.transaction():
+        own.execute(insert, [trigger.position])
+        triggers.acknowledge(trigger, connection=own)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[tuple[Allocations, Triggers]]:
+    with (
+        connect(url, actor="generator", migrate=False, timeout=60) as allocations,
+        allocations.triggers(CONSUMER, lease=LEASE) as triggers,
+    ):
+        yield allocations, triggers
+
+
+class Crew:
+    """Four processes; now and then one of them is killed, and another takes its place."""
+
+    def __init__(self, target: Target, url: str, store: Raw, seed: int) -> None:
+        self._target = target
+        self._url = url
+        self._store = store
+        self._random = Random(seed)
+        # A new process is a fork of one that has imported everything and done nothing.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["pytest", "tests.triggers.handlers"])
+        self._members: list[tuple[BaseProcess, Connection]] = []
+        self.kills = 0
+        self.killed_with_triggers = 0
+
+    def work_until(self, done: int) -> None:
+        """Work until so many triggers are acknowledged; then nobody is left."""
+        try:
+            for _ in range(WORKERS):
+                self._hire()
+            while acknowledged(self._store, CONSUMER) < done:
+                self._await_steps(self._random.randint(*_STEPS_BETWEEN_KILLS))
+                if self.kills < KILLS:
+                    self._replace(self._random.randrange(WORKERS))
+        finally:
+            for process, _ in self._members:
+                process.kill()
+                process.join()
+
+    def _hire(self) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=self._target, args=(theirs, self._url), daemon=True)
+        process.start()
+        theirs.close()
+        self._members.append((process, ours))
+
+    def _await_steps(self, steps: int) -> None:
+        """Wait for so many steps, or until nobody takes one any more."""
+        while steps > 0 and (ready := wait([pipe for _, pipe in self._members], _LOOK)):
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                assert pipe.recv() in ("held", "handled")
+                steps -= 1
+
+    def _replace(self, place: int) -> None:
+        process, pipe = self._members.pop(place)
+        process.kill()
+        process.join()
+        pipe.close()
+        self.kills += 1
+        ((held,),) = self._store.execute(_HELD_BY, f"%:{process.pid}:%")
+        self.killed_with_triggers += bool(held)
+        self._hire()
