@@ -156,10 +156,25 @@ class Books:
         )
 
     def drop(self, session: Session, build: Build) -> None:
-        """Remove a build and its tables."""
+        """Remove a build and its tables.
+
+        The newest number stays on record: were it given again, whoever still works on the
+        old build would take the new one for it.
+        """
         for table in build.tables:
             session.run(f"DROP TABLE IF EXISTS {table}")
-        session.run(f"DELETE FROM {_TABLE} WHERE name = ? AND build = ?", build.name, build.build)
+        session.run(
+            f"UPDATE {_TABLE} SET state = 'old', tables = '[]' WHERE name = ? AND build = ?",
+            build.name,
+            build.build,
+        )
+        session.run(
+            f"DELETE FROM {_TABLE} WHERE name = ? AND build = ?"
+            f" AND build < (SELECT max(build) FROM {_TABLE} WHERE name = ?)",
+            build.name,
+            build.build,
+            build.name,
+        )
 
     def purge(self, session: Session, name: str, tenant_id: str) -> None:
         """Leave a tenant out of a read model from now on."""

@@ -71,13 +71,19 @@ class Rebuilding:
 
     def step(self, build: Build) -> Build | None:
         """Apply the next batch to an unfinished build; None when it has caught up."""
-        if build.tenant_id is None:
-            return self.applier.step(build)
-        live = self.live()
-        if live is None:
-            raise ProjectionNotBuilt(build.name)
-        # Its rows go into those of the live build, so they may not be ahead of them.
-        return self.applier.step(build, up_to=live.positions)
+        try:
+            if build.tenant_id is None:
+                return self.applier.step(build)
+            live = self.live()
+            if live is None:
+                raise ProjectionNotBuilt(build.name)
+            # Its rows go into those of the live build, so they may not be ahead of them.
+            return self.applier.step(build, up_to=live.positions)
+        except StoreUnavailable as error:
+            if self._unfinished(build)[0] is None:
+                # Somebody else has finished it, or given it up, and its tables are gone.
+                raise Overtaken(build.name) from error
+            raise
 
     def run(self, build: Build, report: Report) -> None:
         """Bring a build to its end and put it in place; *atomic* for who reads the model."""
@@ -100,13 +106,17 @@ class Rebuilding:
 
         One that was given up, because a tenant came back that it leaves out, is begun anew.
         """
+        found, live = self._unfinished(build)
+        if found is not None or build.tenant_id is not None:
+            return found
+        return None if live and live.build >= build.build else self.begin()
+
+    def _unfinished(self, build: Build) -> tuple[Build | None, Build | None]:
+        """The build as it stands, if it is unfinished, and the live one."""
         with self._desk.reading() as session:
             builds = self._books.of(session, build.name)
-        for found in builds:
-            if (found.build, found.state) == (build.build, "building"):
-                return found
-        newest = max((found.build for found in builds if found.state == "live"), default=0)
-        return None if build.tenant_id is not None or newest >= build.build else self.begin()
+        same = (b for b in builds if (b.build, b.state) == (build.build, "building"))
+        return next(same, None), next((b for b in builds if b.state == "live"), None)
 
     def promote(self, build: Build) -> bool:
         """Put a build that has caught up in the place of the live one.
@@ -118,7 +128,7 @@ class Rebuilding:
                 session.take_time()
                 builds = {b.build: b for b in self._books.lock(session, build.name)}
                 if build.build not in builds or builds[build.build].state != "building":
-                    return True
+                    return False
                 live = next((b for b in builds.values() if b.state == "live"), None)
                 self._catch_up(session, builds[build.build], live)
                 if build.tenant_id is None:
@@ -189,7 +199,7 @@ class Rebuilding:
         with self._desk.reading() as session:
             builds = self._books.of(session, self._projection.name)
         for build in builds:
-            if build.state == "old":
+            if build.state == "old" and (build.tables or build != builds[-1]):
                 # Whoever still reads them is not disturbed; they go another time.
                 with suppress(StoreUnavailable), self._desk.writing() as session:
                     session.take_time()
