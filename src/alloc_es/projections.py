@@ -193,13 +193,13 @@ class Projections:
         goal = self._goal(projection, position, log)
         deadline = self._patience.monotonic() + seconds
         while True:
-            live = self._patience.insist(lambda: self._live(name))
-            reached = live.positions if live else {}
+            build = self._patience.insist(lambda: self._in_front(name))
+            reached = build.positions if build and build.state == "live" else {}
             missing = [each for each, wanted in goal.items() if reached.get(each, -1) < wanted]
             if not missing:
                 return
-            if live and live.failure and live.failure.log in missing:
-                raise live.failure
+            if build and build.failure and _halts(projection, build.failure, missing):
+                raise build.failure
             if self._patience.monotonic() >= deadline:
                 late = missing[0]
                 raise ProjectionBehind(
@@ -224,9 +224,12 @@ class Projections:
             raise InvalidSetting("log", problem)
         return {followed[0]: parse_ordinal("position", "position", position)}
 
-    def _live(self, name: str) -> Build | None:
+    def _in_front(self, name: str) -> Build | None:
+        """The live build, or else the one that will be the first."""
         with self._store.desk.reading() as session:
-            return self._books.live(session, name)
+            builds = [b for b in self._books.of(session, name) if b.state != "old"]
+        whole = [build for build in builds if build.tenant_id is None]
+        return next((b for b in whole if b.state == "live"), next(iter(whole), None))
 
     def _one(self, name: str) -> Projection:
         self._check_usable()
@@ -263,6 +266,12 @@ def _standing(
         failure=failure,
         rebuilding=unfinished.positions if unfinished else {},
     )
+
+
+def _halts(projection: Projection, met: ProjectionStopped, missing: Sequence[LogName]) -> bool:
+    """Whether what is missing comes behind a failure: the logs are gone through in order."""
+    order = [str(log) for log in projection.logs]
+    return any(order.index(met.log) <= order.index(log) for log in missing)
 
 
 def _word(

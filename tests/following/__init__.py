@@ -1,0 +1,1 @@
+"""Followers: what they hear, and what they come through."""
