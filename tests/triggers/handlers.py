@@ -23,7 +23,7 @@ from tests.triggers.workers import acknowledged
 
 CONSUMER = "generate-loop"
 WORKERS = 4
-KILLS = 20
+KILLS = 12
 LEASE = 0.3
 """Short, so that what the dead held comes again soon. Who is taken for dead in spite of being
 alive, on a busy machine, is told so and goes on."""
@@ -97,6 +97,7 @@ class Crew:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["pytest", "tests.triggers.handlers"])
         self._members: list[tuple[BaseProcess, Connection]] = []
+        self._at_work: set[Connection] = set()
         self.kills = 0
         self.killed_with_triggers = 0
 
@@ -105,10 +106,12 @@ class Crew:
         try:
             for _ in range(WORKERS):
                 self._hire()
+            steps = self._random.randint(*_STEPS_BETWEEN_KILLS)
             while acknowledged(self._store, CONSUMER) < done:
-                self._await_steps(self._random.randint(*_STEPS_BETWEEN_KILLS))
-                if self.kills < KILLS:
-                    self._replace(self._random.randrange(WORKERS))
+                steps -= self._steps()
+                if steps < 0 and self.kills < KILLS:
+                    self._replace(self._random.choice(self._victims()))
+                    steps = self._random.randint(*_STEPS_BETWEEN_KILLS)
         finally:
             for process, _ in self._members:
                 process.kill()
@@ -121,16 +124,22 @@ class Crew:
         theirs.close()
         self._members.append((process, ours))
 
-    def _await_steps(self, steps: int) -> None:
-        """Wait for so many steps, or until nobody takes one any more."""
-        while steps > 0 and (ready := wait([pipe for _, pipe in self._members], _LOOK)):
-            for pipe in ready:
-                assert isinstance(pipe, Connection)
-                assert pipe.recv() in ("held", "handled")
-                steps -= 1
+    def _steps(self) -> int:
+        """How many steps were taken in a moment."""
+        ready = wait([pipe for _, pipe in self._members], _LOOK)
+        for pipe in ready:
+            assert isinstance(pipe, Connection)
+            assert pipe.recv() in ("held", "handled")
+            self._at_work.add(pipe)
+        return len(ready)
+
+    def _victims(self) -> list[int]:
+        """Those who have begun to handle triggers."""
+        return [place for place, (_, pipe) in enumerate(self._members) if pipe in self._at_work]
 
     def _replace(self, place: int) -> None:
         process, pipe = self._members.pop(place)
+        self._at_work.discard(pipe)
         process.kill()
         process.join()
         pipe.close()

@@ -20,10 +20,8 @@ def test_each_trigger_is_acknowledged_once_and_answered_at_most_once(durable_url
             f"generate/{reject(allocations, 'v2', 'v3', workflow=f'w{number}')[-1]}"
             for number in range(REJECTIONS // 2)
         }
-        import time; print("prep", time.process_time()); T=time.time()
         crew = Crew(handlers.register, durable_url, store, SEED)
         crew.work_until(REJECTIONS)
-        print("work", time.time()-T, crew.kills, crew.killed_with_triggers)
         registered = [
             each.event.command_id
             for each in allocations.decisions()
