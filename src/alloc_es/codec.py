@@ -48,7 +48,19 @@ POSITION = "\x01"
 _NAMES = {model: name for name, model in EVENT_TYPES.items()}
 _FILLED = frozenset({"actor", "bucket", "recorded_at", "run_id", "unit"})
 _LEFT_OPEN = "decision_position"
-_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z")
+_TEXT = rb"[^\"\\\x00-\x1f]*"
+_ANY_TEXT = rb'[^"\\]*(?:\\.[^"\\]*)*'
+_NUMBER = rb"(?:0|[1-9]\d*)"
+_TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z"
+# The names are sorted, as they are stored. Between what each run has of its own is what those
+# of a kind have in common, which is compared as it is.
+_RUN = re.compile(
+    rb'(\{"actor":")(%(own)s)(","arm":"[a-z]*","bucket":)(%(number)s),"decision_position":'
+    rb'(null|%(number)s)(,"episode":[^"]*"generation":[^"]*"hash_version":[^"]*"recorded_at":")'
+    rb'(%(time)s)","run_id":"(%(own)s)(","salt":"%(any)s","schema_version":[^"]*"slot":[^"]*'
+    rb'"tenant_id":"%(any)s","unit":")(%(own)s)(","version":"%(any)s","workflow_id":"%(any)s"\})'
+    % {b"own": _TEXT, b"any": _ANY_TEXT, b"number": _NUMBER, b"time": _TIME}
+)
 _canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
@@ -137,63 +149,24 @@ def _parted(stored: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     Raises `ValueError` for bytes that are not in the form that runs are written in. Both
     together are all the bytes, so what agrees in the one differs in the other only.
     """
-    # The names are sorted, as they are stored. A value that is looked for too early would
-    # hold a quotation mark, which `_own_fields` refuses.
-    actor = stored.index(b'","arm":"')
-    bucket = stored.index(b'"bucket":', actor) + 9
-    position = stored.index(b',"decision_position":', bucket)
-    episode = stored.index(b',"episode":', position)
-    time = stored.index(b'"recorded_at":"', episode) + 15
-    run_id = stored.index(b'","run_id":"', time)
-    salt = stored.index(b'","salt":"', run_id)
-    unit = stored.index(b'"unit":"', salt) + 8
-    version = stored.index(b'","version":"', unit)
-    return (
-        (
-            stored[:10],
-            stored[actor:bucket],
-            stored[episode:time],
-            stored[salt:unit],
-            stored[version:],
-        ),
-        (
-            stored[10:actor],
-            stored[bucket:position],
-            stored[position + 21 : episode],
-            stored[time:run_id],
-            stored[run_id + 12 : salt],
-            stored[unit:version],
-        ),
-    )
+    found = _RUN.fullmatch(stored)
+    if found is None:
+        raise ValueError(stored)
+    head, actor, arm, bucket, position, episode, time, run_id, salt, unit, end = found.groups()
+    return (head, arm, episode, salt, end), (actor, bucket, position, time, run_id, unit)
 
 
 def _own_fields(own: tuple[bytes, ...]) -> dict[str, object]:
-    """The fields that runs of a kind differ in. Raises `ValueError` for what may be no JSON."""
-    actor, run_id, unit = own[0].decode(), own[4].decode(), own[5].decode()
-    texts = actor + run_id + unit
-    if '"' in texts or "\\" in texts or not texts.isprintable():
-        raise ValueError(texts)
+    """The fields that runs of a kind differ in. Raises `ValueError` for what is none of theirs."""
+    actor, bucket, position, time, run_id, unit = own
     return {
-        "actor": actor,
-        "bucket": _number(own[1]),
-        "decision_position": None if own[2] == b"null" else _number(own[2]),
-        "recorded_at": _time_of(own[3]),
-        "run_id": run_id,
-        "unit": unit,
+        "actor": actor.decode(),
+        "bucket": int(bucket),
+        "decision_position": None if position == b"null" else int(position),
+        "recorded_at": datetime.fromisoformat(time.decode()),
+        "run_id": run_id.decode(),
+        "unit": unit.decode(),
     }
-
-
-def _number(stored: bytes) -> int:
-    if not stored.isdigit() or (stored[:1] == b"0" and stored != b"0"):
-        raise ValueError(stored)
-    return int(stored)
-
-
-@lru_cache(maxsize=1_024)
-def _time_of(stored: bytes) -> datetime:
-    if not _TIME.fullmatch(stored):
-        raise ValueError(stored)
-    return datetime.fromisoformat(stored.decode())
 
 
 @lru_cache(maxsize=16)
