@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from tests.bench.crew import Crew
 from tests.bench.flat_out import flat_out
+from tests.bench.following import visible
 from tests.bench.goals import AtMost
 from tests.bench.library import SNAPSHOT_EVERY
 from tests.bench.measuring import Case, Contender, Measure
@@ -18,6 +19,9 @@ from tests.bench.memory import at_full_load, of_a_workflow
 from tests.bench.parts import each, parts_of_a_commit
 from tests.bench.peers import routing
 from tests.bench.plain import ready_rows
+from tests.bench.reading import counts, ledger
+from tests.bench.reading_large import first_run, whole_log
+from tests.bench.reading_logs import RunLog
 from tests.bench.rivals import Opener, Rival
 from tests.bench.run_parts import parts_of_a_list
 from tests.bench.scale import Scale
@@ -53,8 +57,25 @@ def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
         *(processes(store, crew, scale) for store in on_postgres),
         *(parts_of_a_list(store, scale) for store in stores),
         *(flat_out(store, crew, scale) for store in stores),
+        *(visible(store, scale) for store in stores),
+        *(case for store in on_postgres for case in reading(store, scale)),
         at_full_load(scale),
         of_a_workflow(scale),
+    ]
+
+
+def reading(stores: Stores, scale: Scale) -> list[Case]:
+    """What reads the log of runs, or need not."""
+    logs = {
+        runs: RunLog(stores.base, f"bench_{runs}_runs", runs)
+        for runs in (scale.read_runs, *scale.log_sizes)
+    }
+    few, many = (logs[runs] for runs in scale.log_sizes)
+    return [
+        ledger(logs[scale.read_runs], scale),
+        counts(logs[scale.read_runs]),
+        first_run(few, many, scale),
+        *whole_log(many),
     ]
 
 

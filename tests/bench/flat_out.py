@@ -26,7 +26,7 @@ _SHARES = (600, 601)
 
 
 @dataclass
-class _Samples:
+class Samples:
     """What the decisions of a round took, in milliseconds."""
 
     milliseconds: list[float] = field(default_factory=list)
@@ -42,15 +42,15 @@ def flat_out(stores: Stores, crew: Crew, scale: Scale) -> Case:
     goals: tuple[Goal, ...] = ()
     if stores.kind == "PostgreSQL":
         goals = (Within(f"{spawners}, p99", 100, "ms"),)
-    idle, busy = _Samples(), _Samples()
+    idle, busy = Samples(), Samples()
     return Case(
         f"A decision while {spawners} run flat out, {stores.kind}",
         "ms",
         (
             Contender("idle, p50", partial(_idle, stores.url, scale, idle)),
-            Contender("idle, p99", partial(_of_the_same, idle)),
+            Contender("idle, p99", partial(of_the_same, idle)),
             Contender(f"{spawners}, p50", partial(_busy, stores.url, crew, scale, busy)),
-            Contender(f"{spawners}, p99", partial(_of_the_same, busy)),
+            Contender(f"{spawners}, p99", partial(of_the_same, busy)),
         ),
         goals,
         note=(
@@ -63,12 +63,12 @@ def flat_out(stores: Stores, crew: Crew, scale: Scale) -> Case:
 
 
 @contextmanager
-def _idle(url: str, scale: Scale, samples: _Samples) -> Iterator[Measure]:
+def _idle(url: str, scale: Scale, samples: Samples) -> Iterator[Measure]:
     with open_ledger(url) as allocations:
         workflow_ids = started(allocations)
 
         def measured() -> float:
-            decide = _decider(allocations, workflow_ids)
+            decide = decider(allocations, workflow_ids)
             samples.milliseconds = [decide() for _ in range(scale.idle_decisions)]
             return samples.quantile(0.5)
 
@@ -76,7 +76,7 @@ def _idle(url: str, scale: Scale, samples: _Samples) -> Iterator[Measure]:
 
 
 @contextmanager
-def _busy(url: str, crew: Crew, scale: Scale, samples: _Samples) -> Iterator[Measure]:
+def _busy(url: str, crew: Crew, scale: Scale, samples: Samples) -> Iterator[Measure]:
     with open_ledger(url) as allocations:
         workflow_ids = started(allocations)
         deciding = _Deciding(url, workflow_ids, scale.flat_out_seconds)
@@ -95,12 +95,12 @@ def _busy(url: str, crew: Crew, scale: Scale, samples: _Samples) -> Iterator[Mea
 
 
 @contextmanager
-def _of_the_same(samples: _Samples) -> Iterator[Measure]:
+def of_the_same(samples: Samples) -> Iterator[Measure]:
     """The tail of the decisions whose median was measured just before."""
     yield lambda: samples.quantile(0.99)
 
 
-def _decider(allocations: alloc_es.Allocations, workflow_ids: Sequence[str]) -> Callable[[], float]:
+def decider(allocations: alloc_es.Allocations, workflow_ids: Sequence[str]) -> Callable[[], float]:
     """Sets another share of the next workflow at each call, and returns the milliseconds."""
     numbers = count()
 
@@ -126,7 +126,7 @@ class _Deciding:
     def __call__(self, wait: Callable[[], object]) -> list[float]:
         """What each decision took, in milliseconds."""
         with open_ledger(self.url) as allocations:
-            decide = _decider(allocations, self.workflow_ids)
+            decide = decider(allocations, self.workflow_ids)
             decide()
             wait()
             ends = perf_counter() + self.seconds

@@ -91,7 +91,7 @@ def _spawning(_: object, url: str, runs: int) -> float:
                 _spawn_numbers(allocations, workflow_ids, range(first, first + group))
 
         list(pool.map(work, range(_SPAWNERS)))
-    return _peak_bytes() / 1e6
+    return peak_bytes() / 1e6
 
 
 def _spawn_numbers(
@@ -106,7 +106,7 @@ def _spawn_numbers(
             raise outcome
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """The resident memory of this process at its largest."""
     if platform.system() == "Linux":
         # Not getrusage, which also counts what the process was before it began its program.

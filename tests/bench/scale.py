@@ -27,6 +27,10 @@ class Scale:
     idle_decisions: int
     memory_runs: tuple[int, int]
     cached: int
+    read_runs: int
+    seen_decisions: int
+    log_sizes: tuple[int, int]
+    starts: int
 
     @property
     def crew(self) -> int:
@@ -55,6 +59,10 @@ FULL = Scale(
     idle_decisions=200,
     memory_runs=(100_000, 1_000_000),
     cached=10_000,
+    read_runs=50_000,
+    seen_decisions=200,
+    log_sizes=(1_000, 1_000_000),
+    starts=6,
 )
 QUICK = Scale(
     repetitions=2,
@@ -77,4 +85,8 @@ QUICK = Scale(
     idle_decisions=3,
     memory_runs=(100, 200),
     cached=20,
+    read_runs=200,
+    seen_decisions=3,
+    log_sizes=(100, 400),
+    starts=1,
 )

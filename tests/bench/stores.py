@@ -29,6 +29,8 @@ class Stores:
     snapshotting: Opener
     bare: BareOpener
     plain: PlainOpener
+    base: str
+    """Where a benchmark that needs a ledger of its own makes one: a server, or a directory."""
 
 
 def postgres_stores(url: str) -> Stores:
@@ -49,6 +51,7 @@ def postgres_stores(url: str) -> Stores:
         _library(snapshotting, snapshots=True),
         partial(BarePostgres, url, "alloc_es"),
         partial(PlainPostgres, url, "alloc_es"),
+        url,
     )
 
 
@@ -66,6 +69,7 @@ def sqlite_stores(directory: Path) -> Stores:
         _library(on_sqlite(str(directory / "snapshots.db")), snapshots=True),
         partial(BareSqlite, path),
         partial(PlainSqlite, str(directory / "plain.db"), path),
+        str(directory),
     )
 
 

@@ -39,7 +39,7 @@ def test_a_quick_run_measures_every_case_and_leaves_the_documentation_alone() ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 
@@ -219,7 +219,7 @@ def _expected() -> list[tuple[str, list[str]]]:
     def unused() -> Callable[[], None]:
         raise AssertionError("nothing is opened here")
 
-    stores = [Stores(kind, "", *(6 * (unused,))) for kind in ("PostgreSQL", "SQLite")]  # type: ignore[arg-type]
+    stores = [Stores(kind, "", *(6 * (unused,)), "") for kind in ("PostgreSQL", "SQLite")]  # type: ignore[arg-type]
     with Crew(0) as nobody:
         return [
             (case.name, [contender.name for contender in case.contenders])
