@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import alloc_es
-from alloc_es import Follower
+from alloc_es import Follower, Projections
 from alloc_es.rebuilding import Rebuilding
 from alloc_es.worker import Worker
 from tests.cli.readside import PATIENCE, brittle, install, runs, signalled
@@ -192,6 +192,24 @@ def test_a_rebuild_ends_at_once_for_somebody_who_insists(
         signal.signal(signal.SIGINT, handler)
     assert done.returncode == 130
     assert "is at 0 of 4 positions; the batch under way is undone, and its readers" in done.stderr
+
+
+def test_an_interrupted_catch_up_says_what_is_kept(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when Ctrl-C leaves somebody in doubt whether to begin anew."""
+    original = Projections.catch_up
+
+    def catch_up(self: Projections, name: str) -> None:
+        if name == "run_ledger":
+            signal.raise_signal(signal.SIGINT)
+        original(self, name)
+
+    monkeypatch.setattr(Projections, "catch_up", catch_up)
+    said = sqlite.fails(130, "projections", "run", "--catch-up")
+    assert said.endswith(": what was applied is kept; the same command goes on from there\n")
+    standings = [each["standing"] for each in sqlite.json("projections", "status")]
+    assert standings == ["live", "live", "live", "not built"]
 
 
 def test_progress_is_for_terminals(sqlite: Terminal) -> None:

@@ -16,7 +16,7 @@ from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, exit_code
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, opened
 from alloc_es.cli.output import end_now, print_document, print_error, print_rich, say
-from alloc_es.cli.running import follow
+from alloc_es.cli.running import Interrupted, follow
 from alloc_es.cli.standings import (
     counted,
     places,
@@ -142,7 +142,11 @@ def run(
         projections = allocations.projections()
         chosen = names or sorted(projections.known)
         if catch_up:
-            _catch_up(projections, chosen, as_json)
+            try:
+                _catch_up(projections, chosen, as_json)
+            except KeyboardInterrupt:
+                message = "what was applied is kept; the same command goes on from there"
+                raise Interrupted(message) from None
         else:
             every = POLL if poll is None else poll
             follow(projections, chosen, poll=every, listen=not poll_only, as_json=as_json)
