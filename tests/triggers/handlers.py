@@ -30,10 +30,7 @@ alive, on a busy machine, is told so and goes on."""
 
 _STEPS_BETWEEN_KILLS = (4, 24)
 _LOOK = 0.1
-_HELD_BY = (
-    "SELECT count(*) FROM trigger_deliveries"
-    " WHERE acknowledged_at IS NULL AND worker LIKE ?"
-)
+_HELD_BY = "SELECT count(*) FROM trigger_deliveries WHERE acknowledged_at IS NULL AND worker LIKE ?"
 
 Target = Callable[[Connection, str], None]
 
