@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -35,6 +36,10 @@ def again_and_again(
             seen["killed"] += 1
 
 
+def rebuild(name: str, models: Projections) -> None:
+    models.rebuild(name)
+
+
 def test_live_and_caught_up_and_rebuilt_and_folded_models_are_the_same(
     allocations: Allocations,
 ) -> None:
@@ -61,7 +66,7 @@ def test_live_and_caught_up_and_rebuilt_and_folded_models_are_the_same(
 
         with batches(random, killed=0.1) as more:
             for name in names:
-                again_and_again(allocations, lambda models, name=name: models.rebuild(name), seen)
+                again_and_again(allocations, partial(rebuild, name), seen)
                 writer.write(3)
             again_and_again(allocations, lambda models: models.catch_up(), seen)
         check(allocations)

@@ -86,7 +86,16 @@ def test_current_split_follows_a_promotion_that_leaves_a_challenger(
     state = workflow.allocation()
     tournament.projections().catch_up("current_split")
     assert rows(tournament, "current_split", "tenant_id")[0] == (
-        *("acme", "a/b", 5, 9, "v3", state.split["v3"], len(state.challengers), state.episode),
+        *(
+            "acme",
+            "a/b",
+            5,
+            9,
+            "v3",
+            state.control.share_bps,
+            len(state.challengers),
+            state.episode,
+        ),
         *("promoted v3", "bob", "it won", time),
     )
     assert [row[2:6] for row in rows(tournament, "current_arms") if row[0] == "acme"] == sorted(
