@@ -8,7 +8,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 BENCH_STAMP := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench detach clean
+.PHONY: help install demo test soak lint format bench detach clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 16
@@ -20,6 +20,9 @@ demo: $(USER_STAMP) ## install what a user needs and run the demonstration
 
 test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included
 	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest
+
+soak: $(DEV_STAMP) ## follow 100,000 events across 50 reconnects
+	@ALLOC_ES_RECONNECT_EVENTS=100000 $(BIN)/python -m pytest tests/following/test_reconnects.py
 
 lint: $(DEV_STAMP) ## check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import alloc_es
-from tests.faults.commands import KEY, commit, given
+from tests.faults.commands import KEY
 from tests.faults.conftest import SHORT
-from tests.faults.processes import writer
+from tests.following.child import decide
 from tests.following.tracing import NAME, PATIENCE, TRACE, Told, expected, traced, tracing
+from tests.support.children import start_child
 
 AN_HOUR = 3_600.0
 pytestmark = pytest.mark.sqlite
@@ -32,18 +33,17 @@ def test_a_follower_hears_of_writers_in_other_processes_and_keeps_up_with_them(
     decisions = tracing("decisions")
     with alloc_es.connect(sqlite_url, timeout=PATIENCE) as allocations:
         projections = allocations.projections(decisions)
-        workflow = given(allocations, commit)
         with projections.follow(decisions.name, poll=AN_HOUR):
             projections.wait_for(decisions.name, timeout=PATIENCE)
-            with writer(sqlite_url) as one, writer(sqlite_url) as other:
-                for process in (one, other):
-                    assert process.stdout is not None
-                    for _ in range(10):
-                        assert process.stdout.readline().startswith("command-")
-                        projections.wait_for(decisions.name, allocations.position())
-                workflow.spawn_run("run-1")
-            projections.wait_for(decisions.name, timeout=PATIENCE)
-        assert len(traced(allocations, decisions)) >= 22
+            writers = [start_child(decide, sqlite_url, name, 20) for name in ("one", "other")]
+            for number in range(20):
+                for _, pipe in writers:
+                    assert pipe.poll(PATIENCE)
+                    assert pipe.recv() == number
+                projections.wait_for(decisions.name, timeout=PATIENCE)
+            for process, _ in writers:
+                process.join()
+        assert len(traced(allocations, decisions)) == 44
         assert traced(allocations, decisions) == expected(allocations, decisions)
 
 
