@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.sqlite
 @pytest.mark.postgresql
+@pytest.mark.timeout(300)
 def test_a_quick_run_measures_every_case_and_leaves_the_documentation_alone() -> None:
     """Red when a rival no longer fits the API, or a quick run writes the document."""
     before = DOCUMENT.read_bytes()
@@ -39,7 +40,7 @@ def test_a_quick_run_measures_every_case_and_leaves_the_documentation_alone() ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=280,
         check=False,
     )
 
