@@ -36,7 +36,7 @@ from alloc_es.events import (
 from alloc_es.following import Follower
 from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Projection, Rows
-from alloc_es.projections import Projections, ProjectionStatus
+from alloc_es.projections import Projections
 from alloc_es.reader_errors import (
     ProjectionBehind,
     ProjectionNotBuilt,
@@ -47,6 +47,7 @@ from alloc_es.reader_errors import (
 from alloc_es.routing import Routing, bucket_of
 from alloc_es.spawning import SpawnCounts, SpawnRequest
 from alloc_es.split import Share
+from alloc_es.standing import ProjectionStatus
 from alloc_es.store import Recorded
 from alloc_es.tables import Column, Table
 from alloc_es.triggers import Trigger, Triggers

@@ -15,6 +15,7 @@ from alloc_es.store import Store
 from alloc_es.store.log import PAGE, Batch, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogName
 from alloc_es.store.session import BadRow, Row, Session
+from alloc_es.tables import listed
 
 _LATEST: Mapping[LogName, int] = {}
 
@@ -217,7 +218,7 @@ class Changes:
         if not wanted:
             return []
         found = self._projection.table(table)
-        columns, name = ", ".join(found.names), self._build.table(table)
+        columns, name = listed(found.names), self._build.table(table)
         statement = f"SELECT {columns} FROM {name} WHERE {_among(wanted)}"
         with self._reading() as session:
             return session.read(found, session.rows(statement, *_flat(wanted)))

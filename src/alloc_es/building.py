@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from alloc_es.projection import Projection
-from alloc_es.reader_errors import ProjectionStopped
+from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated, ProjectionStopped
 from alloc_es.store.recorder import LOGS, LogName
 from alloc_es.store.session import Session
 
@@ -82,6 +82,18 @@ class Books:
     def live(self, session: Session, name: str) -> Build | None:
         """The build that readers see."""
         return next((build for build in self.of(session, name) if build.state == "live"), None)
+
+    def usable(self, session: Session, projection: Projection) -> Build:
+        """The build that readers see, made by this version of the projection.
+
+        Raises `ProjectionNotBuilt` and `ProjectionOutdated`.
+        """
+        live = self.live(session, projection.name)
+        if live is None:
+            raise ProjectionNotBuilt(projection.name)
+        if live.version != projection.version:
+            raise ProjectionOutdated(live.name, built=live.version, known=projection.version)
+        return live
 
     def unfinished(
         self, session: Session, projection: Projection, tenant_id: str | None

@@ -1,9 +1,6 @@
 """The read models of one store: what they are at, and what can be done to them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
 
 from alloc_es.arguments import parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books, Build
@@ -14,8 +11,11 @@ from alloc_es.identity import parse_identifier
 from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionBehind, ProjectionOutdated, ProjectionStopped
 from alloc_es.rebuilding import Rebuilding, Report
+from alloc_es.standing import ProjectionStatus, standing_of
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
+from alloc_es.store.session import Row
+from alloc_es.tables import listed
 from alloc_es.verifying import Verified, verify
 from alloc_es.wording import shown
 from alloc_es.worker import Worker
@@ -23,39 +23,9 @@ from alloc_es.worker import Worker
 _LOOK_EVERY = 0.005
 _LONGEST_POLL = 3_600.0
 
-Standing = Literal["not built", "building", "live", "stopped", "outdated", "not installed"]
-
 
 def _unreported(done: int, goal: int) -> None:
     """Nobody wants to know."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectionStatus:
-    """How a read model stands.
-
-    `version` is that of the installed projection, `built` that which has built it; None
-    where there is none. `positions` are its checkpoints and `ends` the last positions of
-    its logs, so it is behind by at most their difference. `writer` applied the last batch,
-    at `updated_at` by its clock. `failure` says at which event it is stopped. `rebuilding`
-    are the checkpoints of an unfinished build, empty where there is none.
-    """
-
-    name: str
-    standing: Standing
-    version: int | None
-    built: int | None
-    positions: Mapping[LogName, int]
-    ends: Mapping[LogName, int]
-    writer: str | None
-    updated_at: datetime | None
-    failure: ProjectionStopped | None
-    rebuilding: Mapping[LogName, int]
-
-    @property
-    def behind(self) -> dict[LogName, int]:
-        """How many positions of each log are not applied: at least as many as events."""
-        return {log: end - self.positions.get(log, 0) for log, end in self.ends.items()}
 
 
 class Projections:
@@ -94,7 +64,7 @@ class Projections:
         }
         names = sorted(self._known.keys() | {build.name for build in builds})
         return [
-            _standing(name, self._known.get(name), [b for b in builds if b.name == name], ends)
+            standing_of(name, self._known.get(name), [b for b in builds if b.name == name], ends)
             for name in names
         ]
 
@@ -174,6 +144,29 @@ class Projections:
         rebuilding = self._rebuilding(self._one(name))
         self._patience.insist(lambda: rebuilding.purge(tenant))
 
+    def rows(self, table: str, *, tenant_id: str | None = None) -> list[dict[str, object]]:
+        """The rows of one table of a read model, or one tenant's, in the order of the key.
+
+        By the names of the columns; times are aware `datetime`s. All are read at once: for
+        tests and small models, and SQL on the views for the rest. Raises
+        `ProjectionNotBuilt`, `ProjectionOutdated`, and `InvalidSetting` for an unknown table.
+        """
+        self._check_usable()
+        owners = [p for p in self._known.values() if table in [each.name for each in p.tables]]
+        if not owners:
+            raise InvalidSetting("table", f"no projection has a table {shown(table)}")
+        found = owners[0].table(table)
+        where, asked = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
+        select, order = f"SELECT {listed(found.names)} FROM", f"ORDER BY {listed(found.key)}"
+
+        def read() -> list[Row]:
+            with self._store.desk.snapshot() as session:
+                name = self._books.usable(session, owners[0]).table(table)
+                rows = session.rows(f"{select} {name}{where} {order}", *asked)
+                return session.read(found, rows)
+
+        return [dict(zip(found.names, row, strict=True)) for row in self._patience.insist(read)]
+
     def wait_for(
         self,
         name: str,
@@ -246,44 +239,7 @@ class Projections:
         return Rebuilding(self._store, projection, self._books, self._patience)
 
 
-def _standing(
-    name: str, known: Projection | None, builds: Sequence[Build], ends: Mapping[LogName, int]
-) -> ProjectionStatus:
-    live = next((b for b in builds if b.state == "live"), None)
-    unfinished = next((b for b in builds if b.state == "building" and b.tenant_id is None), None)
-    shown_build = live or unfinished
-    logs = known.logs if known else tuple(shown_build.positions if shown_build else ())
-    failure = shown_build.failure if shown_build else None
-    return ProjectionStatus(
-        name=name,
-        standing=_word(known, live, unfinished, failure),
-        version=known.version if known else None,
-        built=live.version if live else None,
-        positions=live.positions if live else {},
-        ends={log: ends[log] for log in logs},
-        writer=shown_build.writer if shown_build else None,
-        updated_at=shown_build.updated_at if shown_build else None,
-        failure=failure,
-        rebuilding=unfinished.positions if unfinished else {},
-    )
-
-
 def _halts(projection: Projection, met: ProjectionStopped, missing: Sequence[LogName]) -> bool:
     """Whether what is missing comes behind a failure: the logs are gone through in order."""
     order = [str(log) for log in projection.logs]
     return any(order.index(met.log) <= order.index(log) for log in missing)
-
-
-def _word(
-    known: Projection | None,
-    live: Build | None,
-    unfinished: Build | None,
-    failure: ProjectionStopped | None,
-) -> Standing:
-    if known is None:
-        return "not installed"
-    if failure is not None:
-        return "stopped"
-    if live is None:
-        return "building" if unfinished else "not built"
-    return "live" if live.version == known.version else "outdated"

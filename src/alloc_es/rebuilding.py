@@ -15,6 +15,7 @@ from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
 from alloc_es.store.session import Session
+from alloc_es.tables import listed
 
 Report = Callable[[int, int], None]
 """Called with how many positions of the logs are behind a build, and how many there are."""
@@ -38,36 +39,41 @@ class Rebuilding:
         with self._desk.reading() as session:
             build = self._books.live(session, self._projection.name)
         if build is not None and build.version != self._projection.version:
-            raise ProjectionOutdated(
-                build.name, built=build.version, known=self._projection.version
-            )
+            raise self._outdated(build)
         return build
 
-    def begin(self, tenant_id: str | None = None) -> Build:
+    def begin(self, tenant_id: str | None = None, *, unasked: bool = False) -> Build:
         """The unfinished build of the same to go on with, or a new one.
 
         Of one tenant only where a live build of this version is there to take its rows:
-        else raises `ProjectionNotBuilt` or `ProjectionOutdated`.
+        else raises `ProjectionNotBuilt` or `ProjectionOutdated`. An unfinished build of
+        another version is given up; not a newer one's, where it is begun `unasked`.
         """
         if tenant_id is not None and self.live() is None:
             raise ProjectionNotBuilt(self._projection.name)
         with self._desk.reading() as session:
             unfinished = self._books.unfinished(session, self._projection, tenant_id)
         try:
-            return unfinished or self._create(tenant_id)
+            return unfinished or self._create(tenant_id, unasked=unasked)
         except IntegrityError:
             # Another process began the first one at the same time.
-            return self.begin(tenant_id)
+            return self.begin(tenant_id, unasked=unasked)
 
-    def _create(self, tenant_id: str | None) -> Build:
+    def _create(self, tenant_id: str | None, *, unasked: bool) -> Build:
         with self._desk.writing() as session:
             builds = self._books.lock(session, self._projection.name)
             for build in builds:
                 if build.state == "building" and build.tenant_id == tenant_id:
                     if build.version == self._projection.version:
                         return build
+                    if unasked and build.version > self._projection.version:
+                        raise self._outdated(build)
                     self._books.drop(session, build)
             return self._books.create(session, self._projection, tenant_id)
+
+    def _outdated(self, build: Build) -> ProjectionOutdated:
+        known = self._projection.version
+        return ProjectionOutdated(build.name, built=build.version, known=known)
 
     def step(self, build: Build) -> Build | None:
         """Apply the next batch to an unfinished build; None when it has caught up."""
@@ -156,20 +162,21 @@ class Rebuilding:
         kept = live is not None and live.version == build.version and session.keeps_views
         if live is not None and not kept:
             for view in reversed(live.views):
-                session.run(f"DROP VIEW {view}")
+                session.run(f'DROP VIEW "{view}"')
         for table in self._projection.tables:
             create = "CREATE OR REPLACE" if kept else "CREATE"
-            columns, source = ", ".join(table.names), build.table(table.name)
-            session.run(f"{create} VIEW {table.name} AS SELECT {columns} FROM {source}")
+            rows = f"SELECT {listed(table.names)} FROM {build.table(table.name)}"
+            shown = session.shown(build.name, build.build)
+            session.run(f'{create} VIEW "{table.name}" AS {rows}{shown}')
             session.describe(table)
         if not kept:
             for name, select in self._projection.views.items():
-                session.run(f"CREATE VIEW {name} AS {select}")
+                session.run(f'CREATE VIEW "{name}" AS {select}')
 
     def _merge(self, session: Session, build: Build, live: Build) -> None:
         assert build.tenant_id is not None
         for table in self._projection.tables:
-            columns, into = ", ".join(table.names), live.table(table.name)
+            columns, into = listed(table.names), live.table(table.name)
             session.run(f"DELETE FROM {into} WHERE tenant_id = ?", build.tenant_id)
             source = build.table(table.name)
             session.run(f"INSERT INTO {into} ({columns}) SELECT {columns} FROM {source}")

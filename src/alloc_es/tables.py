@@ -1,7 +1,7 @@
 """Tables of read models, described once for every kind of store."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,6 +86,11 @@ class Table:
     def key_of(self, row: Sequence[object]) -> tuple[object, ...]:
         """The key of a row."""
         return tuple(row[self.names.index(name)] for name in self.key)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as they stand in SQL, whatever words they are there."""
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def parse_name(what: str, name: object) -> str:

@@ -8,13 +8,12 @@ from itertools import zip_longest
 from alloc_es.applying import Applier
 from alloc_es.building import Books, Build
 from alloc_es.projection import Projection
-from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated
 from alloc_es.rebuilding import Report, total
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
 from alloc_es.store.session import Row, Session
 from alloc_es.store.sqlite_desk import Scratch
-from alloc_es.tables import Table
+from alloc_es.tables import Table, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,11 @@ def verify(store: Store, projection: Projection, books: Books, report: Report) -
     with closing(Scratch(large=True)) as scratch:
         folding = _Folding(store, scratch, projection, books)
         with store.desk.reading() as session:
-            live = _live(session, projection, books)
+            live = books.usable(session, projection)
             folding.leave_out(books.purged(session, projection.name))
         folding.go_to(live, report)
         with store.desk.snapshot() as session:
-            live = _live(session, projection, books)
+            live = books.usable(session, projection)
             folding.go_to(live, report)
             rows, difference = 0, None
             for table in projection.tables:
@@ -117,7 +116,7 @@ class _Folding:
 
 def _in_order(session: Session, table: Table, build: Build) -> Generator[Row]:
     name = build.table(table.name)
-    columns, key = ", ".join(table.names), ", ".join(table.key)
+    columns, key = listed(table.names), listed(table.key)
     yield from session.scan(table, name, f"SELECT {columns} FROM {name} ORDER BY {key}")
 
 
@@ -145,12 +144,3 @@ def _ordered(part: object) -> object:
 
 def _named(table: Table, row: Row | None) -> dict[str, object] | None:
     return None if row is None else dict(zip(table.names, row, strict=True))
-
-
-def _live(session: Session, projection: Projection, books: Books) -> Build:
-    live = books.live(session, projection.name)
-    if live is None:
-        raise ProjectionNotBuilt(projection.name)
-    if live.version != projection.version:
-        raise ProjectionOutdated(live.name, built=live.version, known=projection.version)
-    return live

@@ -78,6 +78,7 @@ class Worker:
     def look(self) -> bool:
         """Look at what others have done meanwhile; then as `turn`, if that is this worker's."""
         self._build = None
+        self._rebuilding.drop_old()
         build = self._find()
         if build.failure and str(build.failure) == str(self._halted):
             self.state = "stopped"
@@ -102,7 +103,7 @@ class Worker:
         self._rebuilding.applier.close()
 
     def _find(self) -> Build:
-        return self._rebuilding.live() or self._rebuilding.begin()
+        return self._rebuilding.live() or self._rebuilding.begin(unasked=True)
 
     def _is_there(self, build: Build) -> bool:
         """Whether a build was not replaced, so that its tables are not gone."""

@@ -10,9 +10,9 @@ from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Projection
-from alloc_es.projections import ProjectionStatus
 from alloc_es.routing import Routing
 from alloc_es.split import Share
+from alloc_es.standing import ProjectionStatus
 from alloc_es.store import Recorded
 from alloc_es.triggers import Trigger
 

@@ -22,8 +22,9 @@ from alloc_es.cli.drawing import Rows, when
 from alloc_es.cli.output import one_line
 from alloc_es.errors import AllocationError
 from alloc_es.projection import Projection
-from alloc_es.projections import Projections, ProjectionStatus
+from alloc_es.projections import Projections
 from alloc_es.rebuilding import Report
+from alloc_es.standing import ProjectionStatus
 
 _LOOK = 1.0
 _BAR_WIDTH = 20

@@ -57,8 +57,8 @@ CREATE TABLE trigger_deliveries (
 CREATE INDEX trigger_deliveries_pending ON trigger_deliveries (consumer, attempts, position)
 WHERE acknowledged_at IS NULL;
 
--- A worker that holds triggers adds to its beat; one whose beat stands still for
--- lease_seconds is dead, and what it held is free. No clock is compared with another's.
+-- A worker that holds triggers writes another beat now and then; one whose beat stands still
+-- for lease_seconds is dead, and what it held is free. No clock is compared with another's.
 CREATE TABLE trigger_workers (
     consumer text NOT NULL,
     worker text NOT NULL,
@@ -66,3 +66,14 @@ CREATE TABLE trigger_workers (
     lease_seconds double precision NOT NULL,
     PRIMARY KEY (consumer, worker)
 );
+
+-- In a transaction that sees one moment, and that began before a read model was rebuilt, the
+-- model's view would show the tables of the new build without rows. The views call this.
+CREATE FUNCTION require_live(live boolean) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT live THEN
+        RAISE EXCEPTION 'the read model was rebuilt after this transaction began; begin it again'
+            USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN true;
+END $$;

@@ -17,7 +17,7 @@ from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.postgres_datastore import Datastore
 from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
-from alloc_es.tables import Kind, Table
+from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
 _PART = 2_000
@@ -60,7 +60,7 @@ class PostgresSession(Session):
 
     def insert(self, table: Table, name: str, rows: Sequence[Row]) -> None:
         """Add rows by COPY."""
-        copy = f"COPY {name} ({', '.join(table.names)}) FROM STDIN (FORMAT BINARY)"
+        copy = f"COPY {name} ({listed(table.names)}) FROM STDIN (FORMAT BINARY)"
         with _row_errors(), self._connection.cursor() as cursor, cursor.copy(copy.encode()) as sink:
             sink.set_types(_copy_types(table))
             for row in rows:
@@ -69,7 +69,7 @@ class PostgresSession(Session):
     def upsert(self, table: Table, name: str, rows: Sequence[Row], changes: str) -> None:
         """Add or change rows in one statement, a list for each column."""
         statement = (
-            f"INSERT INTO {name} AS live ({', '.join(table.names)})"
+            f"INSERT INTO {name} AS live ({listed(table.names)})"
             f" SELECT * FROM unnest({', '.join(_array_types(table))})"
             f" {upsert_clause(table, changes)}"
         )
@@ -85,9 +85,22 @@ class PostgresSession(Session):
             comment = SQL("COMMENT ON COLUMN {0} IS {1}").format(place, column.meaning)
             self._connection.execute(comment)
 
+    def shown(self, name: str, build: int) -> str:
+        """Only while the build is live, as the reader's transaction sees it.
+
+        One that began before the swap and reads at one moment would see no rows of it.
+        """
+        live = f"SELECT FROM projection_builds WHERE name = '{name}' AND build = {build}"
+        return f" WHERE (SELECT require_live(EXISTS ({live} AND state = 'live')))"
+
     def take_time(self) -> None:
-        """Let statements take as long as they do, and wait a second for a lock."""
-        self._connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'")
+        """Let statements take as long as they do, and wait half a second for a lock.
+
+        That is shorter than the server's deadlock_timeout: who reads is never the one to end.
+        """
+        self._connection.execute(
+            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'"
+        )
         assert isinstance(self._connection, BoundedConnection)
         self._connection.longest_wait = _LONG
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from threading import Event
 from typing import Any, ClassVar
 
-from alloc_es.tables import Kind, Table
+from alloc_es.tables import Kind, Table, listed
 
 Row = tuple[Any, ...]
 """A row of a table, in the order of its columns."""
@@ -22,6 +22,7 @@ class Session(ABC):
     """
 
     types: ClassVar[dict[Kind, str]]
+    """What a column of a kind is declared as, with `{0}` for its name."""
     table_options: ClassVar[str] = ""
     keeps_views: ClassVar[bool]
     """Whether a view can be given another table without its readers noticing."""
@@ -54,9 +55,13 @@ class Session(ABC):
     def take_time(self) -> None:
         """Until the end of the transaction, statements may take long, but not wait long.
 
-        A lock that somebody else holds for a second is given up: those who come behind us
+        A lock that somebody else holds for half a second is given up: those who come behind us
         would wait for it too.
         """
+
+    def shown(self, name: str, build: int) -> str:  # noqa: ARG002 - see PostgreSQL's
+        """What a view of a build's table says behind the name of that table."""
+        return ""
 
     def describe(self, table: Table) -> None:  # noqa: B027 - where a database can't
         """Say in the database what the columns of the table's view mean."""
@@ -64,23 +69,23 @@ class Session(ABC):
     def put(self, table: Table, name: str, rows: Iterable[Row]) -> None:
         """Add rows, or replace those with the same key; of two with one key the last counts."""
         newest = list({table.key_of(row): row for row in rows}.values())
-        self.upsert(table, name, newest, ", ".join(f"{c} = excluded.{c}" for c in table.rest))
+        self.upsert(table, name, newest, _changes(table, 'excluded."{0}"'))
 
     def add(self, table: Table, name: str, rows: Sequence[Row]) -> None:
         """Add rows, or add what is outside of the key to those with the same key."""
-        sums = ", ".join(f"{column} = live.{column} + excluded.{column}" for column in table.rest)
-        self.upsert(table, name, rows, sums)
+        self.upsert(table, name, rows, _changes(table, 'live."{0}" + excluded."{0}"'))
 
     def create(self, table: Table, name: str) -> None:
         """Create a table, with its indexes, that is called `name`."""
         columns = [
-            f"{column.name} {self.types[column.kind]}{'' if column.optional else ' NOT NULL'}"
+            f'"{column.name}" {self.types[column.kind].format(column.name)}'
+            f"{'' if column.optional else ' NOT NULL'}"
             for column in table.columns
         ]
-        key = f"PRIMARY KEY ({', '.join(table.key)})"
+        key = f"PRIMARY KEY ({listed(table.key)})"
         self.run(f"CREATE TABLE {name} ({', '.join([*columns, key])}){self.table_options}")
         for number, index in enumerate(table.indexes, start=1):
-            self.run(f"CREATE INDEX {name}__{number} ON {name} ({', '.join(index)})")
+            self.run(f"CREATE INDEX {name}__{number} ON {name} ({listed(index)})")
 
 
 class BadRow(Exception):
@@ -158,4 +163,9 @@ class DeafWatch(Watch):
 def upsert_clause(table: Table, changes: str) -> str:
     """What a database does with a row whose key is there."""
     wanted = f"UPDATE SET {changes}" if changes else "NOTHING"
-    return f"ON CONFLICT ({', '.join(table.key)}) DO {wanted}"
+    return f"ON CONFLICT ({listed(table.key)}) DO {wanted}"
+
+
+def _changes(table: Table, value: str) -> str:
+    """What becomes of the columns outside of the key, `{0}` being their names."""
+    return ", ".join(f'"{column}" = {value.format(column)}' for column in table.rest)

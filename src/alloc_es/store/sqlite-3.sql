@@ -57,8 +57,8 @@ CREATE TABLE trigger_deliveries (
 CREATE INDEX trigger_deliveries_pending ON trigger_deliveries (consumer, attempts, position)
 WHERE acknowledged_at IS NULL;
 
--- A worker that holds triggers adds to its beat; one whose beat stands still for
--- lease_seconds is dead, and what it held is free. No clock is compared with another's.
+-- A worker that holds triggers writes another beat now and then; one whose beat stands still
+-- for lease_seconds is dead, and what it held is free. No clock is compared with another's.
 CREATE TABLE trigger_workers (
     consumer TEXT NOT NULL,
     worker TEXT NOT NULL,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.schema import migrations, statements
 from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
-from alloc_es.tables import Kind, Table
+from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
 _LOOK_EVERY = 0.01
@@ -23,7 +23,12 @@ _LEDGER_VERSION = 2
 class SQLiteSession(Session):
     """A transaction by sqlite3."""
 
-    types: ClassVar[dict[Kind, str]] = {"text": "TEXT", "integer": "INTEGER", "time": "TEXT"}
+    # SQLite itself would take any value for any column.
+    types: ClassVar[dict[Kind, str]] = {
+        "text": """TEXT CHECK (typeof("{0}") IN ('text', 'null'))""",
+        "integer": """INTEGER CHECK (typeof("{0}") IN ('integer', 'null'))""",
+        "time": """TEXT CHECK (typeof("{0}") IN ('text', 'null'))""",
+    }
     # The rows are in the order of the key, which is what they are looked up by.
     table_options = " WITHOUT ROWID"
     keeps_views = False
@@ -192,7 +197,7 @@ def _is_open(connection: sqlite3.Connection) -> bool:
 
 
 def _columns(table: Table) -> str:
-    return f"({', '.join(table.names)}) VALUES ({', '.join('?' * len(table.columns))})"
+    return f"({listed(table.names)}) VALUES ({', '.join('?' * len(table.columns))})"
 
 
 def _with(row: Row, places: Iterable[int], change: Callable[[Any], Any]) -> Row:
