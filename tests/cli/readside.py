@@ -62,7 +62,7 @@ def reject(terminal: Terminal, *versions: str) -> None:
 
 @contextmanager
 def signalled(number: signal.Signals, ready: Callable[[], object]) -> Iterator[None]:
-    """Send this process a signal as soon as something is so."""
+    """Send this process a signal as soon as something is so; one that comes late is lost."""
     over = threading.Event()
 
     def send() -> None:
@@ -72,9 +72,11 @@ def signalled(number: signal.Signals, ready: Callable[[], object]) -> Iterator[N
                 return
 
     thread = threading.Thread(target=send)
+    handler = signal.signal(number, lambda *_: None)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join(PATIENCE)
+        signal.signal(number, handler)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,8 +185,17 @@ def test_a_list_that_follows_prints_new_ones(
     sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when a list that follows ends with the log."""
+    waits = 0
+
+    def wait(_: float) -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 1:
+            reject(sqlite, "v4")
+
     with monkeypatch.context() as patch:
-        printed = at_line(patch, 2, lambda: reject(sqlite, "v4"))
+        patch.setattr("alloc_es.cli.triggering.time", SimpleNamespace(sleep=wait))
+        printed = at_line(patch, 1, lambda: None)
         with signalled(signal.SIGTERM, lambda: printed() == 3):
             done = sqlite.run("triggers", "--follow", "--json")
     assert (done.returncode, versions(done.stdout)) == (0, ["v2", "v3", "v4"])
