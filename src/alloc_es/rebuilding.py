@@ -139,7 +139,11 @@ class Rebuilding:
                 self._catch_up(session, builds[build.build], live)
                 if build.tenant_id is None:
                     self._replace(session, build, live)
-                elif live is not None:
+                elif live is None:
+                    raise ProjectionNotBuilt(build.name)
+                elif live.version != build.version:
+                    raise self._outdated(live)
+                else:
                     self._merge(session, build, live)
         except Unapplied:
             return False

@@ -64,8 +64,10 @@ class Table:
             raise InvalidSetting(self.name, problem)
         if (required["tenant_id"], required["workflow_id"]) != ("text", "text"):
             raise InvalidSetting(self.name, "its columns tenant_id and workflow_id must be text")
-        if self.key[:1] != ("tenant_id",):
-            raise InvalidSetting(self.name, "its key must begin with tenant_id")
+        if self.key[:1] != ("tenant_id",) or len(set(self.key)) < len(self.key):
+            raise InvalidSetting(self.name, "its key must begin with tenant_id, each column once")
+        if not all(index and len(set(index)) == len(index) for index in self.indexes):
+            raise InvalidSetting(self.name, "an index needs columns, each once")
         if unknown := {name for index in self.indexes for name in index} - set(names):
             raise InvalidSetting(self.name, f"it has no column {sorted(unknown)[0]} to index")
 

@@ -56,21 +56,27 @@ def verify(store: Store, projection: Projection, books: Books, report: Report) -
     In a temporary file of this machine: the store is only read. Raises `ProjectionNotBuilt`,
     `ProjectionOutdated`, and `ProjectionStopped` where the logs can't be folded so far.
     """
+    verified = None
+    while verified is None:
+        # Again from the start where a tenant was purged, or came back, meanwhile.
+        verified = _verify(store, projection, books, report)
+    return verified
+
+
+def _verify(store: Store, projection: Projection, books: Books, report: Report) -> Verified | None:
     with closing(Scratch(large=True)) as scratch:
         folding = _Folding(store, scratch, projection, books)
         with store.desk.reading() as session:
             live = books.usable(session, projection)
-            folding.leave_out(books.purged(session, projection.name))
+            purged = books.purged(session, projection.name)
+        folding.leave_out(purged)
         folding.go_to(live, report)
         with store.desk.snapshot() as session:
             live = books.usable(session, projection)
+            if books.purged(session, projection.name) != purged:
+                return None
             folding.go_to(live, report)
-            rows, difference = 0, None
-            for table in projection.tables:
-                count, difference = folding.compare(table, live, session)
-                rows += count
-                if difference is not None:
-                    break
+            rows, difference = folding.compare_all(projection, live, session)
         return Verified(projection.name, dict(live.positions), rows, difference)
 
 
@@ -99,8 +105,20 @@ class _Folding:
             self._build = moved
             report(total(moved.positions), goal)
 
+    def compare_all(
+        self, projection: Projection, live: Build, session: Session
+    ) -> tuple[int, Difference | None]:
+        """How many rows are alike, up to the first that is not, and that one."""
+        rows = 0
+        for table in projection.tables:
+            alike, difference = self.compare(table, live, session)
+            rows += alike
+            if difference is not None:
+                return rows, difference
+        return rows, None
+
     def compare(self, table: Table, live: Build, session: Session) -> tuple[int, Difference | None]:
-        """How many rows are alike, up to the first that is not."""
+        """The same of one table."""
         alike = 0
         with (
             self._desk.reading() as own,
