@@ -139,7 +139,7 @@ def _in_bytes(part: Any) -> Any:
 
 
 def _is_postgres(session: Session) -> bool:
-    return session.types["text"] != "TEXT"
+    return session.types["integer"] == "bigint"
 
 
 def _columns_query(session: Session) -> str:
