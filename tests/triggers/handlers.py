@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from random import Random
+from time import sleep
 
 import psycopg
 
@@ -28,6 +29,9 @@ LEASE = 0.3
 """Short, so that what the dead held comes again soon. Who is taken for dead in spite of being
 alive, on a busy machine, is told so and goes on."""
 
+GENERATING = 0.03
+"""A handler takes its time, so that kills find workers at it. Nothing is timed by it."""
+
 _STEPS_BETWEEN_KILLS = (4, 24)
 _LOOK = 0.1
 _HELD_BY = "SELECT count(*) FROM trigger_deliveries WHERE acknowledged_at IS NULL AND worker LIKE ?"
@@ -40,6 +44,7 @@ def register(pipe: Connection, url: str) -> None:
     with connected(url) as (allocations, triggers):
         for trigger in triggers:
             pipe.send("held")
+            sleep(GENERATING)
             workflow = allocations.workflow(trigger.tenant_id, trigger.workflow_id)
             # Late or doubled: somebody decided since.
             with suppress(GenerationConflict, Refusal):
@@ -60,6 +65,7 @@ def record(pipe: Connection, url: str) -> None:
         insert = f"INSERT INTO {schema}.effects (position) VALUES (%s)".encode()
         for trigger in triggers:
             pipe.send("held")
+            sleep(GENERATING)
             with suppress(TriggerLost):
                 _record(own, insert, triggers, trigger)
             pipe.send("handled")

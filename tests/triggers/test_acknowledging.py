@@ -10,6 +10,9 @@ from alloc_es.delivering import Deliveries
 from tests.support.proxy import Loss, Proxy
 from tests.triggers.workers import HOUR, Office, deliveries, positions, reject
 
+# Where what is waited for never comes, it is told soon.
+pytestmark = pytest.mark.timeout(30)
+
 every_loss = pytest.mark.parametrize("loss", ["reply", "request"])
 
 

@@ -15,6 +15,9 @@ from tests.support.overlap import in_threads
 from tests.support.proxy import Proxy
 from tests.triggers.workers import HOUR, Office, deliveries, positions, reject
 
+# Where what is waited for never comes, it is told soon.
+pytestmark = pytest.mark.timeout(30)
+
 SECONDS = 60
 
 
@@ -160,6 +163,7 @@ def test_ctrl_c_ends_a_wait_and_nothing_is_lost(
         with pytest.raises(KeyboardInterrupt):
             next(worker)
     striker.join()
+    assert deliveries(allocations) == [(position, 1, 0, 0)]
     assert [(each.position, each.attempt) for each in office.hire()] == [(position, 2)]
 
 

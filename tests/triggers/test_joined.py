@@ -12,6 +12,9 @@ from tests.support.overlap import in_threads
 from tests.support.raw import raw
 from tests.triggers.workers import HOUR, Office, Time, deliveries, positions, reject
 
+# Where what is waited for never comes, it is told soon.
+pytestmark = pytest.mark.timeout(30)
+
 Own = psycopg.Connection[tuple[int]]
 EFFECT = "INSERT INTO effects (position) VALUES (%s)"
 postgresql = pytest.mark.parametrize(

@@ -5,6 +5,9 @@ import pytest
 from alloc_es import Allocations, TriggerLost
 from tests.triggers.workers import HOUR, Office, Time, deliveries, reject
 
+# Where what is waited for never comes, it is told soon.
+pytestmark = pytest.mark.timeout(30)
+
 
 def test_what_a_dead_worker_held_comes_again_when_its_lease_is_over(
     allocations: Allocations, office: Office, time: Time

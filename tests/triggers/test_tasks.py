@@ -12,6 +12,9 @@ from alloc_es import Allocations, Trigger, Triggers
 from alloc_es.delivering import Deliveries
 from tests.triggers.workers import Office, deliveries, reject
 
+# Where what is waited for never comes, it is told soon.
+pytestmark = pytest.mark.timeout(30)
+
 SECONDS = 60
 
 

@@ -11,6 +11,8 @@ from tests.support.raw import Raw
 HOUR = 3_600.0
 """The lease of workers whose beats a test makes by itself: four of them are 15 minutes."""
 
+_FOR_EVER = 50 * HOUR
+
 DELIVERIES = (
     "SELECT position, attempts, worker IS NOT NULL, acknowledged_at IS NOT NULL"
     " FROM trigger_deliveries WHERE consumer = ? ORDER BY position"
@@ -27,6 +29,7 @@ class Time:
 
     def monotonic(self) -> float:
         self.now += self.pace
+        assert self.now < _FOR_EVER
         self.each()
         return self.now
 
