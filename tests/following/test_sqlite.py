@@ -75,7 +75,7 @@ def test_a_file_that_is_away_is_waited_for_and_none_is_made_in_its_place(
 def test_a_locked_file_is_waited_for(sqlite_url: str, path: Path, told: Told) -> None:
     """Another process writes for longer than the follower waits in a try.
 
-    Red if "locked" counts as an event that can't be handled.
+    Red if a store that is away ends a follower.
     """
     with alloc_es.connect(sqlite_url, timeout=SHORT) as client:
         workflow = client.workflow(*KEY)
