@@ -1,6 +1,6 @@
 """Rejections to react to, workers that react, and what the store says of their deliveries."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -20,17 +20,15 @@ DELIVERIES = (
 
 
 class Time:
-    """A monotonic clock that moves by `pace` whenever it is looked at, and tells `each`."""
+    """A monotonic clock that moves by `pace` whenever it is looked at."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.pace = 0.0
-        self.each: Callable[[], object] = int
 
     def monotonic(self) -> float:
         self.now += self.pace
         assert self.now < _FOR_EVER
-        self.each()
         return self.now
 
     def sleep(self, seconds: float) -> None:
