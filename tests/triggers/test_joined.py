@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from alloc_es import Allocations, InvalidSetting, Trigger, TriggerLost, Triggers, connect
+from alloc_es.delivering import Deliveries
 from tests.support.overlap import in_threads
 from tests.support.raw import raw
 from tests.triggers.workers import HOUR, Office, Time, deliveries, positions, reject
@@ -87,15 +88,17 @@ def test_what_is_rolled_back_comes_again_and_nothing_is_lost(
 
 @postgresql
 def test_while_the_transaction_is_open_the_trigger_stays_with_its_worker(
-    allocations: Allocations, office: Office, own: Own
+    allocations: Allocations, office: Office, own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when it is given back, or forgotten, before the transaction has ended."""
+    """Red when it is waited for, or forgotten, before the transaction has ended."""
     first, second = reject(allocations, "v2", "v3")
     worker = office.hire()
     trigger = next(worker)
     worker.acknowledge(trigger, connection=own)
-    assert next(worker).position == second
-    assert list(worker) == []
+    with monkeypatch.context() as patched:
+        patched.delattr(Deliveries, "settle")
+        assert next(worker).position == second
+        assert list(worker) == []
     assert worker._held == {(first, 1), (second, 1)}
     own.commit()
     assert list(worker) == []

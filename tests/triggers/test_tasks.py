@@ -59,13 +59,22 @@ def test_leaving_async_with_gives_back_what_is_held(
 
 
 def test_tasks_that_wait_leave_the_threads_to_the_handlers(
-    allocations: Allocations, office: Office
+    allocations: Allocations, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight tasks wait while the event loop has one thread for them and for the handlers.
 
     Red when `__anext__` waits in a thread of the event loop.
     """
+    monkeypatch.setattr("alloc_es.triggers.POLL", 0.01)
     worker = office.hire(follow=True)
+    looks: list[object] = []
+    genuine = worker._look
+
+    def look() -> Any:
+        looks.append(genuine())
+        return looks[-1]
+
+    monkeypatch.setattr(worker, "_look", look)
     done: list[int] = []
     enough = asyncio.Event()
 
@@ -78,7 +87,8 @@ def test_tasks_that_wait_leave_the_threads_to_the_handlers(
 
     async def main() -> list[int]:
         tasks = [asyncio.create_task(handle()) for _ in range(8)]
-        await asyncio.sleep(0)
+        while len(looks) < 24:
+            await asyncio.sleep(0)
         expected = await asyncio.to_thread(reject, allocations, "v2", "v3", "v4")
         await enough.wait()
         for task in tasks:
