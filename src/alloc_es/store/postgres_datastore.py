@@ -68,6 +68,10 @@ class Datastore(PostgresDatastore):
         self.parameters = {
             "connect_timeout": round(CONNECT_TIMEOUT),
             "tcp_user_timeout": round(timeout * 1000),
+            # For the statements that may take long: a swap of tables, a cursor's next part.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
             "application_name": "alloc-es",
             **parameters,
             "client_encoding": "UTF8",
