@@ -1,5 +1,6 @@
 """Stores to test on, and the marks by which a run tells which of them it has exercised."""
 
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,10 @@ def _drop_schema(url: str, schema: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what it sends to the background deaf to Ctrl-C, and so would be the
+    # commands that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(StoreTally(), "store-tally")
 
 
