@@ -27,7 +27,10 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer | ExistingServer]:
-    """The PostgreSQL server that all tests of a run share; a test that stops one makes its own."""
+    """The PostgreSQL server that all tests of a run, or of its worker, share.
+
+    A test that stops one makes its own.
+    """
     with server_for_tests() as server:
         yield server
 
