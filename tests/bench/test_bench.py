@@ -39,7 +39,7 @@ def test_a_quick_run_measures_every_case_and_leaves_the_documentation_alone() ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
