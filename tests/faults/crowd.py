@@ -42,17 +42,18 @@ class Crowd:
         self._held.enter_context(self._gate.closed())
         first = self._pool.submit(workflow.spawn_run, "first")
         self._gate.await_groups(1)
-        for run_id in THREADS:
-            call = self._pool.submit(workflow.spawn_run, run_id, timeout=self._timeout)
-            self._single[run_id] = call
-        tasks = [self._pool.submit(self._in_a_task, run_id) for run_id in TASKS]
-        self._single |= dict(zip(TASKS, tasks, strict=True))
-        asked = [SpawnRequest(*KEY, run_id) for run_id in LIST]
-        self._list = self._pool.submit(self._client.spawn_runs, asked, timeout=self._timeout)
-        self._gate.await_asked(1 + len(RUNS))
-        self._gate.let_one_pass()
-        self._gate.await_groups(2)
-        assert self._gate.sizes == [1, len(RUNS)]
+        with self._gate.gathering():
+            for run_id in THREADS:
+                call = self._pool.submit(workflow.spawn_run, run_id, timeout=self._timeout)
+                self._single[run_id] = call
+            tasks = [self._pool.submit(self._in_a_task, run_id) for run_id in TASKS]
+            self._single |= dict(zip(TASKS, tasks, strict=True))
+            asked = [SpawnRequest(*KEY, run_id) for run_id in LIST]
+            self._list = self._pool.submit(self._client.spawn_runs, asked, timeout=self._timeout)
+            self._gate.await_asked(1 + len(RUNS))
+            self._gate.let_one_pass()
+            self._gate.await_groups(2)
+            assert self._gate.sizes == [1, len(RUNS)]
         assert not first.result().replayed
         return self
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from threading import Condition
+from threading import Condition, Event
 from typing import Any
 
 import psycopg
@@ -33,6 +33,8 @@ class Gate:
         recorder.insert_runs = self._pass
         writer.submit = self._ask
         self._changed = Condition()
+        self._time_runs = Event()
+        self._time_runs.set()
         self._held = False
         self._let = 0
         self._faults: list[Callable[..., Any]] = []
@@ -52,6 +54,18 @@ class Gate:
             yield
         finally:
             self._hold(held=False)
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Let the time of those who get into the line run from the end of the block on only.
+
+        So all are in it together, however slowly they come and soon they would go.
+        """
+        self._time_runs.clear()
+        try:
+            yield
+        finally:
+            self._time_runs.set()
 
     def let_one_pass(self) -> None:
         """Let one group go on though the gate is closed."""
@@ -107,6 +121,7 @@ class Gate:
         with self._changed:
             self.asked += len(allotments)
             self._changed.notify_all()
+        self._time_runs.wait(_PATIENCE_SECONDS)
         return batch
 
     def _hold(self, *, held: bool) -> None:
