@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from threading import Condition, Event
+from threading import Condition
 from typing import Any
 
 import psycopg
@@ -33,8 +33,7 @@ class Gate:
         recorder.insert_runs = self._pass
         writer.submit = self._ask
         self._changed = Condition()
-        self._time_runs = Event()
-        self._time_runs.set()
+        self._time_runs_from = 0
         self._held = False
         self._let = 0
         self._faults: list[Callable[..., Any]] = []
@@ -55,17 +54,13 @@ class Gate:
         finally:
             self._hold(held=False)
 
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Let the time of those who get into the line run from the end of the block on only.
+    def let_time_run_from(self, groups: int) -> None:
+        """Let no time run for those who get into the line until so many groups came here.
 
-        So all are in it together, however slowly they come and soon they would go.
+        So it is the test that says what they live to see, and not the speed of the machine.
         """
-        self._time_runs.clear()
-        try:
-            yield
-        finally:
-            self._time_runs.set()
+        with self._changed:
+            self._time_runs_from = groups
 
     def let_one_pass(self) -> None:
         """Let one group go on though the gate is closed."""
@@ -121,7 +116,7 @@ class Gate:
         with self._changed:
             self.asked += len(allotments)
             self._changed.notify_all()
-        self._time_runs.wait(_PATIENCE_SECONDS)
+            self._await(lambda: len(self.groups) >= self._time_runs_from, "time ran")
         return batch
 
     def _hold(self, *, held: bool) -> None:
