@@ -265,7 +265,8 @@ def test_a_server_that_crashes_under_a_group_and_comes_back_records_each_run_onc
         url = f"{server.url}&schema=crash"
         with alloc_es.connect(url, timeout=60) as client:
             given(client, commit)
-            with Crowd(client, timeout=60 if patient else 1, from_try=2) as crowd:
+            waiting = Crowd(client, timeout=60) if patient else Crowd(client, timeout=1, from_try=2)
+            with waiting as crowd:
                 with suppress(psycopg.OperationalError), blocked(url, client):
                     crowd.go()
                     until_one_waits(server.url)
