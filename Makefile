@@ -18,8 +18,10 @@ install: $(DEV_STAMP) ## make the virtual environment and install everything for
 demo: $(USER_STAMP) ## install what a user needs and run the demonstration
 	@$(BIN)/alloc-es demo
 
-test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included
-	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest
+# They start hundreds of Python processes, of which each compiles all anew if none may keep it.
+test: export PYTHONDONTWRITEBYTECODE =
+test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included, and on all cores
+	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 soak: $(DEV_STAMP) ## follow 100,000 events across 50 reconnects
 	@ALLOC_ES_RECONNECT_EVENTS=100000 $(BIN)/python -m pytest tests/following/test_reconnects.py

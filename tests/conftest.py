@@ -1,8 +1,7 @@
-"""Stores to test on, and the tally of which of them a run has exercised."""
+"""Stores to test on, and the marks by which a run tells which of them it has exercised."""
 
-import os
+import signal
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +11,12 @@ from hypothesis import settings
 from psycopg import sql
 
 from tests.support.postgres import ExistingServer, PostgresServer, server_for_tests, with_schema
-
-REQUIRE_POSTGRES = "ALLOC_ES_REQUIRE_POSTGRES"
+from tests.support.tally import StoreTally, note_stores
 
 MEMORY = pytest.param("memory", marks=pytest.mark.memory, id="memory")
 SQLITE = pytest.param("sqlite", marks=pytest.mark.sqlite, id="sqlite")
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql, id="postgresql")
 
-STORES = ("memory", "sqlite", "postgresql")
 STORE_OF_FIXTURE = {"sqlite_url": "sqlite", "postgres_url": "postgresql"}
 
 # Hypothesis itself loads "ci" where it recognises one; a run there and here must be the same.
@@ -30,7 +27,10 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer | ExistingServer]:
-    """The PostgreSQL server that all tests of a run share; a test that stops one makes its own."""
+    """The PostgreSQL server that all tests of a run, or of its worker, share.
+
+    A test that stops one makes its own.
+    """
     with server_for_tests() as server:
         yield server
 
@@ -82,48 +82,11 @@ def _drop_schema(url: str, schema: str) -> None:
         connection.execute(statement)
 
 
-class StoreTally:
-    """Counts the outcomes of tests per store and refuses a full run without PostgreSQL."""
-
-    def __init__(self) -> None:
-        self.passed: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        stores = [str(value) for name, value in report.user_properties if name == "store"]
-        if report.skipped:
-            self.skipped.update(stores)
-        elif report.when == "call" and report.passed:
-            self.passed.update(stores)
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.complaint(session.config):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        counts = ", ".join(f"{store} {self.passed[store]}" for store in STORES)
-        terminalreporter.write_line(f"stores exercised: {counts}")
-        if complaint := self.complaint(terminalreporter.config):
-            terminalreporter.write_line(complaint, red=True)
-
-    def complaint(self, config: pytest.Config) -> str:
-        """What is wrong with a full run that had to exercise PostgreSQL, or nothing."""
-        if os.environ.get(REQUIRE_POSTGRES) != "1" or not _is_full_run(config):
-            return ""
-        if skipped := self.skipped["postgresql"]:
-            return f"{REQUIRE_POSTGRES}=1, but {skipped} PostgreSQL tests were skipped"
-        if not self.passed["postgresql"]:
-            return f"{REQUIRE_POSTGRES}=1, but no PostgreSQL test passed"
-        return ""
-
-
-def _is_full_run(config: pytest.Config) -> bool:
-    narrowing = ("collectonly", "deselect", "ignore", "ignore_glob", "keyword", "lf", "markexpr")
-    narrowed = any(config.getoption(name) for name in narrowing)
-    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not narrowed
-
-
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what it sends to the background deaf to Ctrl-C, and so would be the
+    # commands that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(StoreTally(), "store-tally")
 
 
@@ -132,8 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         _mark_by_fixture(item)
-        marks = {mark.name for mark in item.iter_markers()}
-        item.user_properties.extend(("store", store) for store in STORES if store in marks)
+        note_stores(item)
 
 
 def _mark_by_fixture(item: pytest.Item) -> None:

@@ -13,6 +13,9 @@ from tests.detach.tree import Tree
 TEST = "tests/test_answer.py::test_answer"
 EACH = "tests/test_answer.py::test_each"
 
+# What the project's tests do not use takes most of the time of a run.
+FEW_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
+
 FILES = {
     "src/answer.py": "def answer():\n    return 42\n",
     "src/lazy.py": "def later():\n    import answer\n    return answer.answer\n",
@@ -52,7 +55,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def verdicts(project: Path, *made: Change) -> list[str | None]:
-    found = judge(made, project, project.parent / "scratch", {}, 1, quiet=True)
+    found = judge(made, project, project.parent / "scratch", FEW_PLUGINS, 1, quiet=True)
     return [verdict.problem for verdict in found]
 
 

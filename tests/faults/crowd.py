@@ -23,12 +23,16 @@ class Crowd:
 
     It goes on at `go`, or at the end of the block, which waits for all the callers; then
     `told` says what each of them was told, by the run's id. The gate is closed for the first
-    time while the run "first" is recorded, so that the others gather behind it.
+    time while the run "first" is recorded, so that the others gather behind it. Their timeout
+    runs from one of the group's tries on: the first, unless another is named.
     """
 
-    def __init__(self, client: Allocations, timeout: float | None = None) -> None:
+    def __init__(
+        self, client: Allocations, timeout: float | None = None, *, from_try: int = 1
+    ) -> None:
         self._client = client
         self._timeout = timeout
+        self._from_try = from_try
         self._gate = Gate(client)
         self._pool = ThreadPoolExecutor(len(RUNS) + 1)
         self._single: dict[str, Future[RunSpawned]] = {}
@@ -40,8 +44,9 @@ class Crowd:
         workflow = self._client.workflow(*KEY)
         workflow.peek("unit")
         self._held.enter_context(self._gate.closed())
-        first = self._pool.submit(workflow.spawn_run, "first")
+        first = self._pool.submit(workflow.spawn_run, "first", timeout=60)
         self._gate.await_groups(1)
+        self._gate.let_time_run_from(1 + self._from_try)
         for run_id in THREADS:
             call = self._pool.submit(workflow.spawn_run, run_id, timeout=self._timeout)
             self._single[run_id] = call

@@ -162,7 +162,7 @@ def test_past_its_deadline_each_caller_of_a_group_in_doubt_is_told_what_to_ask_a
 ) -> None:
     """Red when what is in doubt is said not to be recorded."""
     given(witness, commit)
-    with Crowd(impatient, timeout=SHORT) as crowd:
+    with Crowd(impatient, timeout=SHORT, from_try=2) as crowd:
         proxy.lose(loss, of=RECORD_RUNS, meanwhile=proxy.refuse)
     assert proxy.lost == 1
     assert impatient.spawn_counts().retried > 0
@@ -178,7 +178,7 @@ def test_what_certainly_was_not_recorded_is_said_so_to_each_caller(
     Red when one try to connect takes longer than callers wait for a group under way.
     """
     given(witness, commit)
-    with Crowd(client, timeout=2) as crowd:
+    with Crowd(client, timeout=2, from_try=2) as crowd:
         proxy.refuse()
         notice_outage(client)
     assert [type(told) for told in crowd.told.values()] == [StoreUnavailable] * len(RUNS)
@@ -265,7 +265,8 @@ def test_a_server_that_crashes_under_a_group_and_comes_back_records_each_run_onc
         url = f"{server.url}&schema=crash"
         with alloc_es.connect(url, timeout=60) as client:
             given(client, commit)
-            with Crowd(client, timeout=60 if patient else 1) as crowd:
+            waiting = Crowd(client, timeout=60) if patient else Crowd(client, timeout=1, from_try=2)
+            with waiting as crowd:
                 with suppress(psycopg.OperationalError), blocked(url, client):
                     crowd.go()
                     until_one_waits(server.url)

@@ -33,6 +33,7 @@ class Gate:
         recorder.insert_runs = self._pass
         writer.submit = self._ask
         self._changed = Condition()
+        self._time_runs_from = 0
         self._held = False
         self._let = 0
         self._faults: list[Callable[..., Any]] = []
@@ -52,6 +53,14 @@ class Gate:
             yield
         finally:
             self._hold(held=False)
+
+    def let_time_run_from(self, groups: int) -> None:
+        """Let no time run for those who get into the line until so many groups came here.
+
+        So it is the test that says what they live to see, and not the speed of the machine.
+        """
+        with self._changed:
+            self._time_runs_from = groups
 
     def let_one_pass(self) -> None:
         """Let one group go on though the gate is closed."""
@@ -107,6 +116,7 @@ class Gate:
         with self._changed:
             self.asked += len(allotments)
             self._changed.notify_all()
+            self._await(lambda: len(self.groups) >= self._time_runs_from, "time ran")
         return batch
 
     def _hold(self, *, held: bool) -> None:
