@@ -245,6 +245,8 @@ class Triggers:
             self._settle()
             failure = self._deliveries.scan()
             self._deliveries.look(self._patience.monotonic)
+            # Before it is looked what is free: what is given back in between is found then.
+            undecided = not self._follow and self._deliveries.undecided()
             trigger = self._untold() or self._take_free()
             if trigger is not None:
                 return trigger
@@ -252,7 +254,7 @@ class Triggers:
                 raise failure
             if self._follow:
                 return POLL
-            return _WATCH_OTHERS if self._deliveries.undecided() else None
+            return _WATCH_OTHERS if undecided else None
 
     def _settle(self) -> None:
         """Give back what a caller's transaction was to acknowledge, and has not."""

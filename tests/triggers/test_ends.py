@@ -195,11 +195,12 @@ def test_a_follower_waits_for_a_store_that_is_away_and_says_so(
 ) -> None:
     """Red when a follower ends with the store, or is silent about it."""
     away, back = Event(), Event()
-    sentences = []
 
     def tell(sentence: str) -> None:
-        sentences.append(sentence)
-        (away if ": waits for the store: " in sentence else back).set()
+        if sentence.startswith("triggers of loop: waits for the store: "):
+            away.set()
+        elif sentence == "triggers of loop: the store is back":
+            back.set()
 
     def restore() -> int:
         proxy.refuse()
@@ -211,7 +212,6 @@ def test_a_follower_waits_for_a_store_that_is_away_and_says_so(
         taken, expected = in_threads(lambda: next(worker).position, restore)
         assert taken == expected
         assert back.wait(SECONDS)
-    assert sentences[0].partition(": ")[0] in ("triggers of loop", "new triggers of loop")
 
 
 def said(call: Callable[[], object]) -> object:

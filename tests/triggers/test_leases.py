@@ -3,6 +3,7 @@
 import pytest
 
 from alloc_es import Allocations, TriggerLost
+from alloc_es.delivering import Deliveries, Delivery
 from tests.triggers.workers import HOUR, Office, Time, deliveries, reject
 
 # Where what is waited for never comes, it is told soon.
@@ -35,6 +36,28 @@ def test_a_follower_gets_what_a_dead_worker_held(
     time.pace = HOUR
     again = next(other)
     assert (again.position, again.attempt) == (expected, 2)
+
+
+def test_what_is_given_back_while_a_worker_looks_is_not_missed(
+    allocations: Allocations, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was held when the worker looked for a free one, and not any more when it would end.
+
+    Red when it is asked what others hold after it was asked what is free.
+    """
+    (position,) = reject(allocations, "v2")
+    holder, other = office.hire(), office.hire()
+    held = [next(holder)]
+    genuine = Deliveries._free
+
+    def free(self: Deliveries) -> list[Delivery]:
+        found = genuine(self)
+        while held and self is other._deliveries:
+            holder.release(held.pop())
+        return found
+
+    monkeypatch.setattr(Deliveries, "_free", free)
+    assert [(each.position, each.attempt) for each in other] == [(position, 2)]
 
 
 def test_a_slow_worker_that_beats_loses_nothing(
