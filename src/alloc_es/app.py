@@ -191,13 +191,20 @@ class Allocations:
     def projections(self, *more: Projection) -> Projections:
         """The read models of this store: of the projections that are installed, and `more`.
 
-        Raises `InvalidSetting` where an installed one can't be loaded, and where two have a
-        name, or a table's name, in common.
+        An installed one that can't be loaded is among its `broken`. Raises `InvalidSetting`
+        where two have a name, or a table's name, in common.
         """
         self._check_usable()
-        known = by_name([*installed(), *more])
+        found, broken = installed()
         books = Books(self._new_name(), self._ledger.clock)
-        return Projections(self._store, known, books, self._ledger.patience, self._check_usable)
+        return Projections(
+            self._store,
+            by_name([*found, *more]),
+            broken,
+            books,
+            self._ledger.patience,
+            self._check_usable,
+        )
 
     def triggers(
         self,

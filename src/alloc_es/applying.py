@@ -1,13 +1,15 @@
 """Applying events to a build: a batch, its rows and its checkpoint in one transaction."""
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from alloc_es.building import Books, Build
-from alloc_es.errors import StoreUnavailable
+from alloc_es.errors import StoreUnavailable, UnreadableEvent
 from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionStopped
@@ -15,7 +17,7 @@ from alloc_es.store import Store
 from alloc_es.store.log import PAGE, Batch, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogName
 from alloc_es.store.session import BadRow, Row, Session
-from alloc_es.tables import listed
+from alloc_es.tables import Table, listed
 
 _LATEST: Mapping[LogName, int] = {}
 
@@ -140,16 +142,19 @@ class Applier:
     def _apply(
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
     ) -> Build:
-        try:
-            return self._commit(build, log, events, place)
-        except (Overtaken, StoreUnavailable):
-            raise
-        except Exception as error:
-            if len(events) > 1 and place is self._place:
-                # So the one that can't be handled is found, and those before it are applied.
-                return self._apply(build, log, events[: len(events) // 2], place)
-            what = f"event {events[0].event.originator_version} of {events[0].event.originator_id}"
-            raise self._stopped(build, log, events[0].position, what, error, place) from error
+        while True:
+            try:
+                return self._commit(build, log, events, place)
+            except (Overtaken, StoreUnavailable):
+                raise
+            except Exception as error:
+                if len(events) == 1 or place is not self._place:
+                    first = events[0].event
+                    what = f"event {first.originator_version} of {first.originator_id}"
+                    met = self._stopped(build, log, events[0].position, what, error, place)
+                    raise met from error
+            # So the one that can't be handled is found, and those before it are applied.
+            events = events[: len(events) // 2]
 
     def _commit(
         self, build: Build, log: LogName, events: Sequence[Recorded[Any]], place: Place
@@ -185,6 +190,7 @@ class Applier:
         if place is not self._place:
             return Unapplied(build.name)
         said = str(error) if isinstance(error, BadRow) else f"{type(error).__name__}: {error}"
+        said += _place_of(error)
         met = ProjectionStopped(
             build.name, log=log, position=position, event=event, error=" ".join(said.split())
         )
@@ -225,13 +231,13 @@ class Changes:
 
     def insert(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, none of whose keys may be there."""
-        found, name, added = self._projection.table(table), self._build.table(table), list(rows)
+        found, name, added = self._checked(table, rows)
         if added:
             self._asked.append(lambda session: session.insert(found, name, added))
 
     def put(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, or replace those with the same key."""
-        found, name, added = self._projection.table(table), self._build.table(table), list(rows)
+        found, name, added = self._checked(table, rows)
         if added:
             self._asked.append(lambda session: session.put(found, name, added))
 
@@ -251,10 +257,26 @@ class Changes:
             statement = f"DELETE FROM {name} WHERE {_among(gone)}"
             self._asked.append(lambda session: session.run(statement, *_flat(gone)))
 
+    def _checked(self, table: str, rows: Iterable[Row]) -> tuple[Table, str, list[Row]]:
+        found, listed_rows = self._projection.table(table), list(rows)
+        try:
+            found.check(listed_rows)
+        except (TypeError, ValueError) as error:
+            raise BadRow(f"table {table}: {error}") from error
+        return found, self._build.table(table), listed_rows
+
     def make(self, session: Session) -> None:
         """Make the changes, in the order in which they were asked for."""
         for change in self._asked:
             change(session)
+
+
+def _place_of(error: Exception) -> str:
+    """Where in somebody's code an error was raised."""
+    if isinstance(error, BadRow | UnreadableEvent) or error.__traceback__ is None:
+        return ""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f" at {Path(last.filename).name}:{last.lineno}"
 
 
 def _of_tenants(

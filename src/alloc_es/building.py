@@ -75,9 +75,9 @@ class Books:
         return [_build(r) for r in session.rows(f"SELECT {_COLUMNS} FROM {_TABLE} {where}", name)]
 
     def all(self, session: Session) -> list[Build]:
-        """The builds of all projections, by name."""
-        order = "ORDER BY name, build"
-        return [_build(row) for row in session.rows(f"SELECT {_COLUMNS} FROM {_TABLE} {order}")]
+        """The builds of all projections that readers see, or that are unfinished, by name."""
+        which = "WHERE state <> 'old' ORDER BY name, build"
+        return [_build(row) for row in session.rows(f"SELECT {_COLUMNS} FROM {_TABLE} {which}")]
 
     def live(self, session: Session, name: str) -> Build | None:
         """The build that readers see."""
@@ -153,7 +153,8 @@ class Books:
     def set_state(self, session: Session, build: Build, state: State) -> None:
         """Make a build the live one, or an old one."""
         session.run(
-            f"UPDATE {_TABLE} SET state = ? WHERE name = ? AND build = ?",
+            f"UPDATE {_TABLE} SET state = ?, failed_log = NULL, failed_position = NULL,"
+            " failed_event = NULL, failed_error = NULL WHERE name = ? AND build = ?",
             state,
             build.name,
             build.build,
@@ -206,6 +207,19 @@ class Books:
             )
         )
 
+    def forget_purges(self, session: Session, name: str) -> bool:
+        """Leave no tenant out; whether one was."""
+        return bool(session.run("DELETE FROM projection_purges WHERE name = ?", name))
+
+    def all_purged(self, session: Session) -> dict[str, list[str]]:
+        """The tenants that each read model leaves out, in order."""
+        found: dict[str, list[str]] = {}
+        for name, tenant in session.rows(
+            "SELECT name, tenant_id FROM projection_purges ORDER BY name, tenant_id"
+        ):
+            found.setdefault(name, []).append(tenant)
+        return found
+
     def purged(self, session: Session, name: str) -> frozenset[str]:
         """The tenants that a read model leaves out."""
         rows = session.rows("SELECT tenant_id FROM projection_purges WHERE name = ?", name)
@@ -236,7 +250,7 @@ def _build(row: tuple[Any, ...]) -> Build:
         revision=held["revision"],
         writer=held["writer"],
         updated_at=at if isinstance(at, datetime) else datetime.fromisoformat(at),
-        failure=_failure(held) if held["failed_log"] else None,
+        failure=_failure(held) if held["failed_event"] else None,
     )
 
 

@@ -104,13 +104,16 @@ class Projection:
         raise InvalidSetting("table", f"{self.name} has no table {shown(name)}; it has {known}")
 
 
-def installed() -> list[Projection]:
-    """The projections of all installed packages.
-
-    Raises `InvalidSetting` for an entry point that leads to none of its name.
-    """
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return [_loaded(point) for point in points]
+def installed() -> tuple[list[Projection], dict[str, InvalidSetting]]:
+    """The projections of all installed packages, and why others can't be had, by their names."""
+    found: list[Projection] = []
+    broken: dict[str, InvalidSetting] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found.append(_loaded(point))
+        except InvalidSetting as error:
+            broken[point.name] = error
+    return found, broken
 
 
 def by_name(projections: Iterable[Projection]) -> dict[str, Projection]:

@@ -1,6 +1,7 @@
 """The read models of one store: what they are at, and what can be done to them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from alloc_es.arguments import parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books, Build
@@ -24,6 +25,10 @@ _LOOK_EVERY = 0.005
 _LONGEST_POLL = 3_600.0
 
 
+def _untold(sentence: str) -> None:
+    """Nobody is there to be told."""
+
+
 def _unreported(done: int, goal: int) -> None:
     """Nobody wants to know."""
 
@@ -35,12 +40,14 @@ class Projections:
         self,
         store: Store,
         known: Mapping[str, Projection],
+        broken: Mapping[str, InvalidSetting],
         books: Books,
         patience: Patience,
         check_usable: Callable[[], None],
     ) -> None:
         self._store = store
         self._known = known
+        self._broken = broken
         self._books = books
         self._patience = patience
         self._check_usable = check_usable
@@ -50,6 +57,11 @@ class Projections:
         """The projections by their names."""
         return self._known
 
+    @property
+    def broken(self) -> Mapping[str, InvalidSetting]:
+        """Why installed ones can't be loaded, by the names of their entry points."""
+        return self._broken
+
     def status(self) -> list[ProjectionStatus]:
         """How each read model stands, by name; also of projections that are not installed."""
         self._check_usable()
@@ -58,15 +70,26 @@ class Projections:
     def _status(self) -> list[ProjectionStatus]:
         with self._store.desk.reading() as session:
             builds = self._books.all(session)
+            left_out = self._books.all_purged(session)
         ends: dict[LogName, int] = {
             "decisions": self._store.decisions.end(),
             "runs": self._store.runs.end(),
         }
-        names = sorted(self._known.keys() | {build.name for build in builds})
+        own = {name: [b for b in builds if b.name == name] for name in self._names(builds)}
         return [
-            standing_of(name, self._known.get(name), [b for b in builds if b.name == name], ends)
-            for name in names
+            standing_of(
+                name,
+                self._known.get(name),
+                builds,
+                ends,
+                left_out.get(name, ()),
+                str(self._broken.get(name, "")),
+            )
+            for name, builds in own.items()
         ]
+
+    def _names(self, builds: Sequence[Build]) -> list[str]:
+        return sorted(self._known.keys() | self._broken.keys() | {build.name for build in builds})
 
     def follow(
         self, *names: str, poll: float = POLL, listen: bool = True, tell: Tell = tell_log
@@ -81,6 +104,8 @@ class Projections:
         """
         parse_seconds("poll", poll, _LONGEST_POLL)
         told = surely(tell)
+        for error in () if names else self._broken.values():
+            told(str(error))
         workers = [Worker(self._rebuilding(each), told) for each in self._chosen(names)]
         return Follower(
             self._store,
@@ -94,17 +119,19 @@ class Projections:
     def catch_up(self, *names: str) -> None:
         """Bring read models, all or the named ones, to the end of the logs; then return.
 
-        Raises `ProjectionStopped` or `ProjectionOutdated` of the first that can't be, after
-        the others were.
+        Raises `ProjectionStopped`, `ProjectionOutdated`, or `InvalidSetting` for one that can't
+        be loaded, of the first that can't be, after the others were.
         """
         failures: list[AllocationError] = []
         for projection in self._chosen(names):
-            worker = Worker(self._rebuilding(projection), tell_log, give_way=False)
+            worker = Worker(self._rebuilding(projection), _untold, give_way=False)
             try:
                 while self._patience.insist(worker.turn):
                     pass
             except (ProjectionStopped, ProjectionOutdated) as error:
                 failures.append(error)
+        if not names:
+            failures.extend(self._broken.values())
         if failures:
             raise failures[0]
 
@@ -135,14 +162,27 @@ class Projections:
         """
         return verify(self._store, self._one(name), self._books, report)
 
-    def purge(self, name: str, tenant_id: str) -> None:
+    def purge(self, name: str, tenant_id: str) -> int:
         """Remove a tenant from a read model, for as long as the tenant is not rebuilt by itself.
 
-        Rows of other tenants are not touched; nothing is removed from the logs.
+        Return how many rows it had; of a model that is not built, none, and it will be left
+        out. Rows of other tenants are not touched; nothing is removed from the logs. Raises
+        `ProjectionOutdated`.
         """
         tenant = parse_identifier("tenant id", tenant_id)
         rebuilding = self._rebuilding(self._one(name))
-        self._patience.insist(lambda: rebuilding.purge(tenant))
+        return self._patience.insist(lambda: rebuilding.purge(tenant))
+
+    def remove(self, name: str) -> None:
+        """Drop a read model: its views, its tables, and the account of what it leaves out.
+
+        Also of a projection that is not installed any more. One that is gets built again by
+        whoever follows it. Raises `InvalidSetting` for a name of none.
+        """
+        self._check_usable()
+        remove = partial(Rebuilding.remove, self._store.desk, self._books, str(name))
+        if not self._patience.insist(remove) and name not in self._names([]):
+            raise InvalidSetting("projection", f"{shown(name)} has no read model here")
 
     def rows(self, table: str, *, tenant_id: str | None = None) -> list[dict[str, object]]:
         """The rows of one table of a read model, or one tenant's, in the order of the key.
@@ -226,6 +266,8 @@ class Projections:
 
     def _one(self, name: str) -> Projection:
         self._check_usable()
+        if name in self._broken:
+            raise self._broken[name]
         if name not in self._known:
             known = ", ".join(sorted(self._known)) or "none"
             raise InvalidSetting("projection", f"{shown(name)} is not installed; there is {known}")
@@ -242,4 +284,4 @@ class Projections:
 def _halts(projection: Projection, met: ProjectionStopped, missing: Sequence[LogName]) -> bool:
     """Whether what is missing comes behind a failure: the logs are gone through in order."""
     order = [str(log) for log in projection.logs]
-    return any(order.index(met.log) <= order.index(log) for log in missing)
+    return any(order.index(str(met.log)) <= order.index(log) for log in missing)

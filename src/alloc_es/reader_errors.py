@@ -4,21 +4,25 @@ from alloc_es.errors import AllocationError
 
 
 class ProjectionStopped(AllocationError):
-    """A projection can't handle an event and stays in front of it.
+    """A projection can't handle an event and stays in front of it, or can't make a view.
 
     `name` of the projection, `log` and `position` of the event, the `event` in words and
-    the `error` that it met. What was applied before is kept, other projections go on.
+    the `error` that it met. Of a view `log` and `position` are None, and `event` names it.
+    What was applied before is kept, other projections go on.
     """
 
-    def __init__(self, name: str, *, log: str, position: int, event: str, error: str) -> None:
+    def __init__(
+        self, name: str, *, log: str | None, position: int | None, event: str, error: str
+    ) -> None:
         self.name = name
         self.log = log
         self.position = position
         self.event = event
         self.error = error
+        place = "" if position is None else f" in front of position {position} of the {log}"
         super().__init__(
-            f"projection {name} stopped in front of position {position} of the {log}: "
-            f"{event}: {error}; mend its code and run it again, or rebuild it"
+            f"projection {name} stopped{place}: {event}: {error}; "
+            f"mend its code and run it again, or rebuild it"
         )
 
 
@@ -48,7 +52,8 @@ class ProjectionNotBuilt(AllocationError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"projection {name} was never built here; build it: alloc-es projections run {name}"
+            f"projection {name} was never built here; build it: "
+            f"alloc-es projections run {name} --catch-up"
         )
 
 

@@ -11,10 +11,10 @@ from alloc_es.building import Books, Build
 from alloc_es.clock import Patience
 from alloc_es.errors import StoreUnavailable
 from alloc_es.projection import Projection
-from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated
+from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated, ProjectionStopped
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
-from alloc_es.store.session import Session
+from alloc_es.store.session import BadView, Desk, Session
 from alloc_es.tables import listed
 
 Report = Callable[[int, int], None]
@@ -147,8 +147,25 @@ class Rebuilding:
                     self._merge(session, build, live)
         except Unapplied:
             return False
+        except ProjectionStopped as met:
+            self._note(build, met)
+            raise
         self.drop_old()
         return True
+
+    def _create_view(self, session: Session, name: str, select: str) -> None:
+        try:
+            session.create_view(name, select)
+        except BadView as error:
+            raise ProjectionStopped(
+                self.name, log=None, position=None, event=f"view {name}", error=str(error)
+            ) from error
+
+    def _note(self, build: Build, met: ProjectionStopped) -> None:
+        found, _ = self._unfinished(build)
+        if found is not None:
+            with self._desk.writing() as session:
+                self._books.fail(session, found, met)
 
     def _catch_up(self, session: Session, build: Build, live: Build | None) -> None:
         """Go as far as the live build, so that nobody sees the model step back."""
@@ -175,7 +192,7 @@ class Rebuilding:
             session.describe(table)
         if not kept:
             for name, select in self._projection.views.items():
-                session.run(f'CREATE VIEW "{name}" AS {select}')
+                self._create_view(session, name, select)
 
     def _merge(self, session: Session, build: Build, live: Build) -> None:
         assert build.tenant_id is not None
@@ -191,8 +208,13 @@ class Rebuilding:
                 if other.state == "building" and other.tenant_id is None:
                     self._books.set_state(session, other, "old")
 
-    def purge(self, tenant_id: str) -> None:
-        """Remove a tenant's rows, and leave the tenant out until it is rebuilt by itself."""
+    def purge(self, tenant_id: str) -> int:
+        """Remove a tenant's rows, and leave the tenant out until it is rebuilt by itself.
+
+        Return how many rows readers see no more. Raises `ProjectionOutdated`.
+        """
+        self.live()
+        gone = 0
         with self._desk.writing() as session:
             session.take_time()
             builds = self._books.lock(session, self._projection.name)
@@ -201,9 +223,24 @@ class Rebuilding:
                 if build.state == "building" and build.tenant_id == tenant_id:
                     self._books.set_state(session, build, "old")
                 for table in build.tables if build.state != "old" else ():
-                    session.run(f"DELETE FROM {table} WHERE tenant_id = ?", tenant_id)
+                    rows = session.run(f"DELETE FROM {table} WHERE tenant_id = ?", tenant_id)
+                    gone += rows if build.state == "live" else 0
                 self._books.disturb(session, build)
         self.drop_old()
+        return gone
+
+    @staticmethod
+    def remove(desk: Desk, books: Books, name: str) -> bool:
+        """Drop a read model, whoever made it: its views, tables and accounts; whether it was."""
+        with desk.writing() as session:
+            session.take_time()
+            builds = [build for build in books.lock(session, name) if build.tables]
+            for build in builds:
+                for view in reversed(build.views) if build.state == "live" else ():
+                    session.run(f'DROP VIEW "{view}"')
+                books.drop(session, build)
+            forgotten = books.forget_purges(session, name)
+        return bool(builds) or forgotten
 
     def drop_old(self) -> None:
         """Drop the tables of builds that were replaced, if nobody reads them just now."""

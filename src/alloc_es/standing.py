@@ -10,7 +10,9 @@ from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionStopped
 from alloc_es.store.recorder import LogName
 
-Standing = Literal["not built", "building", "live", "stopped", "outdated", "not installed"]
+Standing = Literal[
+    "not built", "building", "live", "stopped", "outdated", "not installed", "broken"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class ProjectionStatus:
     where there is none. `positions` are its checkpoints and `ends` the last positions of
     its logs, so it is behind by at most their difference. `writer` applied the last batch,
     at `updated_at` by its clock. `failure` says at which event it is stopped. `rebuilding`
-    are the checkpoints of an unfinished build, empty where there is none.
+    are the checkpoints of an unfinished build, empty where there is none. `left_out` are
+    the tenants that were purged. `problem` is why an installed one can't be loaded.
     """
 
     name: str
@@ -34,15 +37,26 @@ class ProjectionStatus:
     updated_at: datetime | None
     failure: ProjectionStopped | None
     rebuilding: Mapping[LogName, int]
+    left_out: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def behind(self) -> dict[LogName, int]:
-        """How many positions of each log are not applied: at least as many as events."""
-        return {log: end - self.positions.get(log, 0) for log, end in self.ends.items()}
+        """How many positions of each log are not applied: at least as many as events.
+
+        While nothing is live, those that the first build has not come to.
+        """
+        reached = self.positions or self.rebuilding
+        return {log: end - reached.get(log, 0) for log, end in self.ends.items()}
 
 
 def standing_of(
-    name: str, known: Projection | None, builds: Sequence[Build], ends: Mapping[LogName, int]
+    name: str,
+    known: Projection | None,
+    builds: Sequence[Build],
+    ends: Mapping[LogName, int],
+    left_out: Sequence[str],
+    problem: str,
 ) -> ProjectionStatus:
     live = next((b for b in builds if b.state == "live"), None)
     unfinished = next((b for b in builds if b.state == "building" and b.tenant_id is None), None)
@@ -51,7 +65,7 @@ def standing_of(
     failure = shown_build.failure if shown_build else None
     return ProjectionStatus(
         name=name,
-        standing=_word(known, live, unfinished, failure),
+        standing="broken" if problem else _word(known, live, unfinished, failure),
         version=known.version if known else None,
         built=live.version if live else None,
         positions=live.positions if live else {},
@@ -60,6 +74,8 @@ def standing_of(
         updated_at=shown_build.updated_at if shown_build else None,
         failure=failure,
         rebuilding=unfinished.positions if unfinished else {},
+        left_out=tuple(left_out),
+        problem=problem,
     )
 
 
@@ -71,8 +87,10 @@ def _word(
 ) -> Standing:
     if known is None:
         return "not installed"
+    if live is not None and live.version != known.version:
+        return "outdated"
     if failure is not None:
         return "stopped"
     if live is None:
         return "building" if unfinished else "not built"
-    return "live" if live.version == known.version else "outdated"
+    return "live"

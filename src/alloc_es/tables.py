@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from alloc_es.errors import InvalidSetting
@@ -84,6 +85,19 @@ class Table:
     def places(self, kind: Kind) -> tuple[int, ...]:
         """Where in a row the columns of a kind are."""
         return tuple(i for i, column in enumerate(self.columns) if column.kind == kind)
+
+    def check(self, rows: Iterable[Sequence[object]]) -> None:
+        """Raise `ValueError` for what no store may be given as a row of it."""
+        times = self.places("time")
+        for row in rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row has {len(row)} values for {len(self.columns)} columns")
+            for place in times:
+                time = row[place]
+                if time is None or (isinstance(time, datetime) and time.utcoffset() is not None):
+                    continue
+                name = self.columns[place].name
+                raise ValueError(f"{name} is {shown(time)}, not a datetime with its time zone")
 
     def key_of(self, row: Sequence[object]) -> tuple[object, ...]:
         """The key of a row."""

@@ -42,12 +42,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What came of comparing: up to which `positions`, how many `rows`, the first difference."""
+    """What came of comparing: up to which `positions`, how many `rows`, the first difference.
+
+    Both sides without the tenants that are `left_out`.
+    """
 
     name: str
     positions: dict[LogName, int]
     rows: int
     difference: Difference | None
+    left_out: tuple[str, ...] = ()
 
 
 def verify(store: Store, projection: Projection, books: Books, report: Report) -> Verified:
@@ -77,7 +81,8 @@ def _verify(store: Store, projection: Projection, books: Books, report: Report) 
                 return None
             folding.go_to(live, report)
             rows, difference = folding.compare_all(projection, live, session)
-        return Verified(projection.name, dict(live.positions), rows, difference)
+        positions = dict(live.positions)
+        return Verified(projection.name, positions, rows, difference, tuple(sorted(purged)))
 
 
 class _Folding:

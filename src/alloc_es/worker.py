@@ -68,7 +68,8 @@ class Worker:
             return True
         unfinished = build.state == "building"
         if moved is None and unfinished:
-            self._rebuilding.promote(build)
+            if self._rebuilding.promote(build):
+                self._tell(f"{self.name}: is built, its views are there")
         else:
             self._build = moved or build
         self.state = "building" if unfinished else "following"

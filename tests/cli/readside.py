@@ -39,7 +39,7 @@ def brittle(version: int = 1) -> Projection:
 def install(monkeypatch: pytest.MonkeyPatch, *more: Projection) -> None:
     """Have more projections installed for commands that run inside this process."""
     for module in ("app", "cli.projecting"):
-        monkeypatch.setattr(f"alloc_es.{module}.installed", lambda: [*installed(), *more])
+        monkeypatch.setattr(f"alloc_es.{module}.installed", lambda: ([*installed()[0], *more], {}))
 
 
 def runs(url: str, number: int) -> None:

@@ -30,6 +30,6 @@ def test_the_package_of_the_guide_is_found_by_its_entry_point(
         for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
     ]
     (information / "entry_points.txt").write_text("\n".join(points))
-    before = {projection.name for projection in installed()}
+    before = {projection.name for projection in installed()[0]}
     monkeypatch.syspath_prepend(tmp_path)
-    assert {projection.name for projection in installed()} - before == {"decision_counts"}
+    assert {projection.name for projection in installed()[0]} - before == {"decision_counts"}

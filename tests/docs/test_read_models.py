@@ -14,7 +14,7 @@ from tests.docs.test_blocks import schema_of, server_of
 from tests.docs.test_reference import read, section
 
 PAGE = "read-models.md"
-PROJECTIONS = installed()
+PROJECTIONS, _ = installed()
 TABLES = [table for projection in PROJECTIONS for table in projection.tables]
 ACCOUNTS = (
     "projection_builds",

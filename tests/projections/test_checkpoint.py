@@ -76,7 +76,7 @@ def test_what_comes_before_a_bad_event_is_applied_and_others_go_on(
     stopped = raised.value
     assert (stopped.name, stopped.log, stopped.position) == ("seen", "decisions", 6)
     assert stopped.event == "event 1 of allocation/acme/f"
-    assert stopped.error == "LookupError: no rate for f"
+    assert stopped.error.startswith("LookupError: no rate for f at models.py:")
     status = {each.name: each for each in allocations.projections(bad).status()}
     assert status["seen"].standing == "stopped"
     assert str(status["seen"].failure) == str(stopped)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alloc_es import Column, InvalidSetting, Projection, connect
+from alloc_es import Allocations, Column, InvalidSetting, Projection, connect
 from alloc_es import projection as projection_module
 from alloc_es.projection import GROUP, by_name, installed
 from tests.projections.models import SEEN, note, seen
@@ -111,7 +111,8 @@ def test_each_installed_projection_is_found_by_its_name() -> None:
     """Red when an entry point is left out, misspelt or leads elsewhere."""
     names = [point.name for point in entry_points(group=GROUP)]
     assert {"current_split", "decision_history", "generate_triggers", "run_ledger"} <= {*names}
-    found = installed()
+    found, broken = installed()
+    assert not broken
     assert [projection.name for projection in found] == sorted(names)
     assert by_name(found).keys() == {*names}
     assert all(isinstance(projection, Projection) for projection in found)
@@ -139,10 +140,31 @@ def test_a_broken_entry_point_is_refused_by_its_name(
     """Red when what can't be loaded is passed over: its read model would stand still unseen."""
     point = EntryPoint(name="mine", value=value, group=GROUP)
     monkeypatch.setattr(projection_module, "entry_points", lambda **_: [point])
-    with pytest.raises(InvalidSetting) as raised:
-        installed()
-    assert str(raised.value).startswith(f"projection mine: {value} ")
-    assert BROKEN[value] in str(raised.value)
+    found, broken = installed()
+    assert (found, [*broken]) == ([], ["mine"])
+    assert str(broken["mine"]).startswith(f"projection mine: {value} ")
+    assert BROKEN[value] in str(broken["mine"])
+
+
+def test_a_broken_package_stops_its_own_projection_only(
+    allocations: Allocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when nothing of the read side can be had for one entry point, or nobody is told."""
+    point = EntryPoint(name="mine", value="tests.projections.nowhere:MINE", group=GROUP)
+    monkeypatch.setattr(projection_module, "entry_points", lambda **_: [point])
+    allocations.workflow("acme", "triage").start("v1")
+    projections = allocations.projections(seen())
+    with pytest.raises(InvalidSetting, match="can't be loaded"):
+        projections.catch_up()
+    with pytest.raises(InvalidSetting, match="can't be loaded"):
+        projections.rebuild("mine")
+    said: list[str] = []
+    projections.follow(tell=said.append).close()
+    assert [sentence for sentence in said if "can't be loaded" in sentence]
+    broken, sound = projections.status()
+    assert (broken.name, broken.standing) == ("mine", "broken")
+    assert "can't be loaded" in broken.problem
+    assert (sound.name, sound.standing, sound.problem) == ("seen", "live", "")
 
 
 def test_a_sound_entry_point_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +172,7 @@ def test_a_sound_entry_point_of_another_package_is_found(monkeypatch: pytest.Mon
     value = "tests.projections.test_definitions:MINE"
     point = EntryPoint(name="seen", value=value, group=GROUP)
     monkeypatch.setattr(projection_module, "entry_points", lambda **_: [point])
-    assert installed() == [MINE]
+    assert installed() == ([MINE], {})
 
 
 def test_a_table_that_it_does_not_have_is_refused_by_name() -> None:

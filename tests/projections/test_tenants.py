@@ -125,7 +125,7 @@ def test_a_tenant_that_nobody_knows_is_rebuilt_and_purged_to_nothing(written: Al
         assert model(written, projection) == before
 
 
-def in_the_midst(act: Callable[[], None]) -> Callable[[int, int], None]:
+def in_the_midst(act: Callable[[], object]) -> Callable[[int, int], None]:
     """A report of progress at which something is done, once, when a batch was applied."""
     waiting = [act]
 

@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.postgres_datastore import Datastore
-from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
+from alloc_es.store.session import BadRow, BadView, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
@@ -25,6 +25,8 @@ _LONG = 3_600.0
 # A network that has gone silent tells nobody; a look every so often does.
 _LOOK_AFTER = 10.0
 _BAD_ROW = ("22", "23")
+# Not 42501, which refuses a role; nor 42P07, where a name is taken.
+_BAD_SELECT = ("22", "426", "4270", "428", "42P01", "42P1")
 
 
 class PostgresSession(Session):
@@ -84,6 +86,15 @@ class PostgresSession(Session):
             place = Identifier(table.name, column.name)
             comment = SQL("COMMENT ON COLUMN {0} IS {1}").format(place, column.meaning)
             self._connection.execute(comment)
+
+    def create_view(self, name: str, select: str) -> None:
+        """Create a view; PostgreSQL looks whether it can be read."""
+        try:
+            self._connection.execute(f'CREATE VIEW "{name}" AS {select}'.encode())
+        except psycopg.Error as error:
+            if (error.sqlstate or "").startswith(_BAD_SELECT):
+                raise BadView(_said(error)) from error
+            raise
 
     def shown(self, name: str, build: int) -> str:
         """Only while the build is live, as the reader's transaction sees it.
@@ -210,10 +221,14 @@ def _row_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         if (error.sqlstate or "").startswith(_BAD_ROW) or isinstance(error, psycopg.DataError):
-            raise BadRow(" ".join(str(error).split())) from error
+            raise BadRow(_said(error)) from error
         raise
     except (IntegrityError, TypeError, ValueError, OverflowError) as error:
         raise BadRow(f"{type(error).__name__}: {error}") from error
+
+
+def _said(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())
 
 
 @lru_cache(maxsize=512)

@@ -52,6 +52,10 @@ class Session(ABC):
         """Add rows; where a key is there, make `changes` to the row `live` instead."""
 
     @abstractmethod
+    def create_view(self, name: str, select: str) -> None:
+        """Create a view that can be read. Raises `BadView` where its SELECT is to blame."""
+
+    @abstractmethod
     def take_time(self) -> None:
         """Until the end of the transaction, statements may take long, but not wait long.
 
@@ -90,6 +94,10 @@ class Session(ABC):
 
 class BadRow(Exception):
     """The database refuses a row for what is in it: a value, or a key that is taken."""
+
+
+class BadView(Exception):
+    """The database refuses the SELECT of a view."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.schema import migrations, statements
-from alloc_es.store.session import BadRow, Desk, Joined, Row, Session, Watch, upsert_clause
+from alloc_es.store.session import BadRow, BadView, Desk, Joined, Row, Session, Watch, upsert_clause
 from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
@@ -25,7 +25,7 @@ class SQLiteSession(Session):
 
     # SQLite itself would take any value for any column.
     types: ClassVar[dict[Kind, str]] = {
-        "text": """TEXT CHECK (typeof("{0}") IN ('text', 'null'))""",
+        "text": """TEXT CHECK (typeof("{0}") IN ('text', 'null') AND instr("{0}", char(0)) = 0)""",
         "integer": """INTEGER CHECK (typeof("{0}") IN ('integer', 'null'))""",
         "time": """TEXT CHECK (typeof("{0}") IN ('text', 'null'))""",
     }
@@ -63,6 +63,16 @@ class SQLiteSession(Session):
         """Add or change rows, one prepared statement for all."""
         start = f"INSERT INTO {name} AS live {_columns(table)}"
         self._write(table, f"{start} {upsert_clause(table, changes)}", rows)
+
+    def create_view(self, name: str, select: str) -> None:
+        """Create a view, and read it: SQLite itself takes any SELECT."""
+        try:
+            self._cursor.execute(f'CREATE VIEW "{name}" AS {select}')
+            self._cursor.execute(f'SELECT * FROM "{name}" LIMIT 0')
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+                raise BadView(str(error)) from error
+            raise
 
     def take_time(self) -> None:
         """Nothing: a transaction has the database to itself from its beginning."""
