@@ -33,6 +33,7 @@ READING = [
     ["projections", "rebuild", "run_ledger"],
     ["projections", "verify", "run_ledger"],
     ["projections", "purge", "run_ledger", "acme"],
+    ["projections", "remove", "run_ledger"],
 ]
 
 

@@ -15,7 +15,7 @@ for group in app.registered_groups:
     assert group.typer_instance
     for member in group.typer_instance.registered_commands:
         COMMANDS[f"{group.name} {member.name}"] = member.callback
-CODES = (*range(7), 70, 74, 130, 141)
+CODES = (*range(7), 70, 74, 130, 141, 143)
 SOURCE = Path(cli.__file__).parent
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
@@ -31,6 +31,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "projections list",
         "projections purge",
         "projections rebuild",
+        "projections remove",
         "projections run",
         "projections status",
         "projections verify",

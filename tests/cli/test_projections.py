@@ -56,6 +56,7 @@ def test_status_says_what_the_python_api_says(terminal: Terminal) -> None:
         assert shown == {
             **{name: getattr(known, name) for name in known.__dataclass_fields__},
             "behind": known.behind,
+            "left_out": list(known.left_out),
             "updated_at": known.updated_at.isoformat() if known.updated_at else None,
         }
     (line,) = re.findall("^run_ledger .*$", terminal.ok("projections", "status"), re.M)
@@ -99,7 +100,10 @@ def test_a_projection_that_is_newer_than_its_rows_is_1(
     assert caught.returncode == 1
     assert "rebuild it: alloc-es projections rebuild brittle" in caught.stderr
     assert "run_ledger is live" in caught.stdout
-    assert "1, installed 2" in sqlite.ok("projections", "status")
+    told = sqlite.run("projections", "status")
+    assert (told.returncode, told.stderr) == (6, "")
+    assert "1, installed 2" in told.stdout
+    assert "rebuild it: alloc-es projections rebuild brittle\n" in told.stdout
     assert sqlite.error(1, "projections", "verify", "brittle")["type"] == "ProjectionOutdated"
     sqlite.ok("projections", "rebuild", "brittle")
     assert sqlite.json("projections", "status")[0]["built"] == 2
@@ -126,7 +130,14 @@ def test_a_purged_tenant_stays_out_until_it_is_rebuilt(built: Terminal) -> None:
     assert rows(built) == 3
     said = built.ok("projections", "purge", "run_ledger", "acme")
     command = "projections rebuild run_ledger --tenant acme"
-    assert said == f"acme was removed from run_ledger; to bring it back: alloc-es {command}\n"
+    back = f"; to bring it back: alloc-es {command}\n"
+    assert said == f"acme was removed from run_ledger: 3 rows{back}"
+    assert built.ok("projections", "purge", "run_ledger", "nosuch") == (
+        f"nosuch had no rows in run_ledger and will be left out{back.replace('acme', 'nosuch')}"
+    )
+    assert "run_ledger leaves out: acme, nosuch\n" in built.ok("projections", "status")
+    verified = built.ok("projections", "verify", "run_ledger")
+    assert verified.endswith(" 2 of the runs; leaves out: acme, nosuch\n")
     assert rows(built) == 0
     built.ok("projections", "rebuild", "run_ledger")
     assert rows(built) == 0
@@ -135,6 +146,7 @@ def test_a_purged_tenant_stays_out_until_it_is_rebuilt(built: Terminal) -> None:
     assert built.json("projections", "purge", "run_ledger", "acme") == {
         "name": "run_ledger",
         "tenant_id": "acme",
+        "rows": 3,
     }
 
 

@@ -11,11 +11,15 @@ import pytest
 
 import alloc_es
 from alloc_es import Follower, Projections
+from alloc_es.cli import options, projecting
 from alloc_es.rebuilding import Rebuilding
 from alloc_es.worker import Worker
 from tests.cli.readside import PATIENCE, brittle, install, runs, signalled
 from tests.cli.terminal import Terminal
 from tests.cli.test_streams import ESCAPES, on_a_terminal
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 
 
 def standing(url: str, name: str) -> Callable[[], str]:
@@ -41,7 +45,9 @@ def test_it_follows_until_sigterm_which_is_no_failure(terminal: Terminal) -> Non
         process.terminate()
         said = process.stderr.read()
         assert (process.wait(PATIENCE), process.stdout.read()) == (0, "")
-    assert re.fullmatch(r"alloc-es: 2\d{3}-.* UTC: ended by SIGTERM, every batch .*\n", said)
+    *_, reached, ended = said.splitlines()
+    assert reached.endswith("UTC: run_ledger is live: runs 3 of 3")
+    assert re.fullmatch(r"alloc-es: 2\d{3}-.* UTC: ended by SIGTERM, every batch .*", ended)
 
 
 def test_ctrl_c_ends_it_with_130_and_says_what_was_done(sqlite: Terminal) -> None:
@@ -59,8 +65,9 @@ def test_ctrl_c_ends_it_with_130_and_says_what_was_done(sqlite: Terminal) -> Non
     assert "alloc-es run_ledger" in busy
     assert "alloc-es hears" not in busy
     assert (done.returncode, done.stdout) == (130, "")
-    follows, said = done.stderr.splitlines()
-    assert follows.endswith("UTC: follows run_ledger")
+    *told, said = done.stderr.splitlines()
+    assert told[0].endswith("UTC: follows run_ledger")
+    assert told[-1].endswith("UTC: run_ledger is live: runs 0 of 0")
     assert said == (
         "alloc-es: interrupted: every batch under way was finished; run it again to go on"
     )
@@ -88,8 +95,9 @@ def test_what_a_follower_tells_is_told_with_its_time(
     assert (done.returncode, done.stdout) == (0, "")
     notices = [json.loads(line) for line in done.stderr.splitlines()]
     assert all(set(each) == {"time", "notice"} for each in notices)
-    (stopped,) = (each["notice"] for each in notices if "stopped" in each["notice"])
+    stopped, reached = (each["notice"] for each in notices if "stopped" in each["notice"])
     assert "in front of position 5 of the decisions" in stopped
+    assert reached == "brittle is stopped: decisions 4 of 5"
 
 
 def test_it_ends_where_no_follower_is_left(
@@ -147,8 +155,13 @@ def test_a_second_ctrl_c_does_not_wait_for_batches(
     assert "interrupted: the batches under way are undone" in done.stderr
 
 
-def interrupted_in_step(monkeypatch: pytest.MonkeyPatch, number: int, times: int = 1) -> None:
-    """Have Ctrl-C come while a rebuild applies a batch."""
+def interrupted_in_step(
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    times: int = 1,
+    by: signal.Signals = signal.SIGINT,
+) -> None:
+    """Have a signal come while a rebuild applies a batch."""
     original, steps = Rebuilding.step, 0
 
     def step(self: Rebuilding, build: Any) -> Any:
@@ -156,7 +169,7 @@ def interrupted_in_step(monkeypatch: pytest.MonkeyPatch, number: int, times: int
         steps += 1
         if steps == number:
             for _ in range(times):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(by)
         return original(self, build)
 
     monkeypatch.setattr(Rebuilding, "step", step)
@@ -182,6 +195,71 @@ def test_an_interrupted_rebuild_says_how_far_it_is_and_goes_on(
     assert terminal.json("projections", "verify", "run_ledger")["rows"] == 2_501
 
 
+def test_sigterm_interrupts_a_rebuild_as_ctrl_c_does(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a service manager's signal undoes the batch under way, or leaves in silence."""
+    interrupted_in_step(monkeypatch, 1, by=signal.SIGTERM)
+    handlers = [signal.getsignal(each) for each in ENDING]
+    error = sqlite.error(143, "projections", "rebuild", "current_split")
+    assert (error["type"], error["done"], error["goal"]) == ("RebuildInterrupted", 4, 4)
+    assert [signal.getsignal(each) for each in ENDING] == handlers
+
+
+@SIGNALS
+def test_an_interrupted_verify_says_that_nothing_was_changed(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """Red when a signal leaves somebody in doubt what became of the read model."""
+
+    def verify(_self: Projections, _name: str, **_: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(Projections, "verify", verify)
+    assert sqlite.fails(code, "projections", "verify", "run_ledger") == (
+        "alloc-es: interrupted: nothing was changed, and run_ledger is not verified; run it again\n"
+    )
+
+
+def test_it_waits_for_a_store_that_is_away_when_it_begins(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a service ends because it was started before its database."""
+    original, tried = options.opened, 0
+
+    def opened(store: str) -> alloc_es.Allocations:
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            raise alloc_es.StoreUnavailable("the server is down")
+        return original(store)
+
+    monkeypatch.setattr(projecting, "opened", opened)
+    live = standing(sqlite.store, "run_ledger")
+    with signalled(signal.SIGTERM, lambda: live() == "live"):
+        done = sqlite.run("projections", "run", "run_ledger")
+    assert (done.returncode, tried) == (0, 3)
+    waits, back, follows, *_ = done.stderr.splitlines()
+    assert waits.endswith("UTC: read models: waits for the store: the server is down")
+    assert back.endswith("UTC: read models: the store is back")
+    assert follows.endswith("UTC: follows run_ledger")
+
+
+@SIGNALS
+def test_who_waits_for_a_store_is_ended_by_a_signal(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """Red when nothing ends it before the store is back."""
+
+    def opened(_store: str) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(projecting, "opened", opened)
+    done = sqlite.run("projections", "run")
+    assert done.returncode == (0 if number is signal.SIGTERM else code)
+    assert "nothing was begun" in done.stderr
+
+
 def test_a_rebuild_ends_at_once_for_somebody_who_insists(
     sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,19 +275,25 @@ def test_a_rebuild_ends_at_once_for_somebody_who_insists(
     assert "is at 0 of 4 positions; the batch under way is undone, and its readers" in done.stderr
 
 
+@SIGNALS
 def test_an_interrupted_catch_up_says_what_is_kept(
-    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+    sqlite: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
 ) -> None:
-    """Red when Ctrl-C leaves somebody in doubt whether to begin anew."""
+    """Red when a signal leaves somebody in doubt whether to begin anew."""
     original = Projections.catch_up
 
     def catch_up(self: Projections, name: str) -> None:
         if name == "run_ledger":
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         original(self, name)
 
     monkeypatch.setattr(Projections, "catch_up", catch_up)
-    said = sqlite.fails(130, "projections", "run", "--catch-up")
+    handlers = [signal.getsignal(each) for each in ENDING]
+    said = sqlite.fails(code, "projections", "run", "--catch-up")
+    assert [signal.getsignal(each) for each in ENDING] == handlers
     assert said.endswith(": what was applied is kept; the same command goes on from there\n")
     standings = [each["standing"] for each in sqlite.json("projections", "status")]
     assert standings == ["live", "live", "live", "not built"]
@@ -223,9 +307,11 @@ def test_progress_is_for_terminals(sqlite: Terminal) -> None:
     assert re.search(r"run_ledger +not built +runs - of 10", seen)
     assert "run_ledger is live: runs 10 of 10\n" in seen
     rebuild = ("projections", "rebuild", "run_ledger")
-    seen = ESCAPES.sub("", on_a_terminal(sqlite, *rebuild, columns=100))
-    assert re.search(r"rebuild run_ledger .* 10/10 .*\d:\d\d", seen)
-    assert "run_ledger was rebuilt: 10 positions in " in seen
+    for columns in (100, 60):
+        seen = ESCAPES.sub("", on_a_terminal(sqlite, *rebuild, columns=columns))
+        assert re.search(r"rebuild run_ledger .* 10/10 .*\d:\d\d", seen)
+        assert "/?" not in seen
+        assert "run_ledger was rebuilt: 10 positions in " in seen
     sqlite.ok(*rebuild)
 
 

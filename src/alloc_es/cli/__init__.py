@@ -33,7 +33,8 @@ _DEBUG = "ALLOC_ES_DEBUG"
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
     "5 outcome unknown, 6 a check found something, 70 an unexpected error, "
-    "74 input or output lost, 130 interrupted by Ctrl-C, 141 the reader of a pipe has left."
+    "74 input or output lost, 130 interrupted by Ctrl-C, 141 the reader of a pipe has left, "
+    "143 ended by SIGTERM."
 )
 
 app = typer.Typer(

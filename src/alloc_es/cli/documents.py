@@ -125,13 +125,15 @@ def status_document(status: ProjectionStatus) -> dict[str, Any]:
         "standing": status.standing,
         "version": status.version,
         "built": status.built,
-        "positions": dict(status.positions),
+        "positions": dict(status.positions or status.rebuilding),
         "ends": dict(status.ends),
         "behind": status.behind,
         "writer": status.writer,
         "updated_at": at.isoformat() if at else None,
         "failure": vars(failure) if failure else None,
         "rebuilding": dict(status.rebuilding),
+        "left_out": list(status.left_out),
+        "problem": status.problem,
     }
 
 

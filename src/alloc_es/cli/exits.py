@@ -40,6 +40,7 @@ STREAM_LOST = 74
 # What a shell reports of a program that a signal has ended: 128 and the signal's number.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 
 
 def exit_code(error: AllocationError) -> int:

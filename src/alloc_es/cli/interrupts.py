@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from alloc_es.cli.exits import INTERRUPTED, TERMINATED
+
 
 class Interrupts:
     """Keeps one Ctrl-C until it is asked for; the next one interrupts at once, and is the last.
@@ -23,6 +25,11 @@ class Interrupts:
         """Whether it came."""
         self.insisting = False
         """Whether it came twice."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports of a program that the first one has ended."""
+        return TERMINATED if self.first == signal.SIGTERM else INTERRUPTED
 
     @contextmanager
     def kept(self) -> Iterator[None]:

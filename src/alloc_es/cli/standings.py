@@ -8,14 +8,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from alloc_es.cli.drawing import Rows, when
@@ -23,11 +22,17 @@ from alloc_es.cli.output import one_line
 from alloc_es.errors import AllocationError
 from alloc_es.projection import Projection
 from alloc_es.projections import Projections
+from alloc_es.reader_errors import ProjectionOutdated, ProjectionStopped
 from alloc_es.rebuilding import Report
 from alloc_es.standing import ProjectionStatus
+from alloc_es.verifying import Verified
 
 _LOOK = 1.0
 _BAR_WIDTH = 20
+_NARROW = 80
+
+NEEDS_SOMEBODY = ("stopped", "outdated", "broken")
+"""The standings that do not pass by themselves."""
 
 States = Callable[[], Mapping[str, str]]
 """What is done for each read model, by its name."""
@@ -94,14 +99,43 @@ def remarks(statuses: Sequence[ProjectionStatus]) -> list[str]:
     """What an operator should know of read models besides their rows, a sentence each."""
     said = []
     for status in statuses:
-        if status.failure is not None:
-            said.append(str(status.failure))
+        if problem := _problem(status):
+            said.append(problem)
         if status.rebuilding:
             done, goal = sum(status.rebuilding.values()), sum(status.ends.values())
             what = "its rebuild" if status.positions else "its first build"
             part = f", {done / goal:.0%}" if goal else ""
             said.append(f"{status.name}: {what} is at {done:,} of {goal:,} positions{part}")
+        if status.left_out:
+            said.append(f"{status.name} leaves out: {', '.join(status.left_out)}")
     return said
+
+
+def leaves_out(verified: Verified) -> str:
+    """Which tenants were purged, as the end of a sentence; empty for none."""
+    return f"; leaves out: {', '.join(verified.left_out)}" if verified.left_out else ""
+
+
+def _problem(status: ProjectionStatus) -> str:
+    """Why a read model does not go on, and what to do; empty for one that does."""
+    failure = status.failure
+    if status.standing == "stopped":
+        return str(failure)
+    met = f", and stopped {_place(failure)}" if failure else ""
+    if status.standing == "not installed":
+        return (
+            f"{status.name} is not installed{met}; install its package, or remove it: "
+            f"alloc-es projections remove {status.name}"
+        )
+    if status.standing == "outdated" and status.built is not None and status.version is not None:
+        return str(ProjectionOutdated(status.name, built=status.built, known=status.version))
+    return f"{status.problem}; mend its package, or uninstall it" if status.problem else ""
+
+
+def _place(failure: ProjectionStopped) -> str:
+    """Where it was and what it met, without what its package would have to do."""
+    place = "" if failure.log is None else f"position {failure.position} of the {failure.log}: "
+    return f"in front of {place}{failure.event}: {failure.error}"
 
 
 def places(status: ProjectionStatus) -> str:
@@ -120,18 +154,26 @@ def counted(doing: str, *, hidden: bool) -> Iterator[Report]:
     if hidden or not console.is_terminal:
         yield lambda _done, _goal: None
         return
+    # The count is never cut: the bar and the rate are left out, the description is folded.
+    description = TextColumn("{task.description}", table_column=Column(overflow="fold"))
+    bar: list[ProgressColumn] = [BarColumn(_BAR_WIDTH), _Count(), _Rate(), TimeRemainingColumn()]
     with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(_BAR_WIDTH),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
+        description,
+        *(bar if console.width >= _NARROW else (_Count(), TimeRemainingColumn())),
         console=console,
         transient=True,
         redirect_stdout=False,
-    ) as bar:
-        task = bar.add_task(doing, total=None)
-        yield lambda done, goal: bar.update(task, completed=done, total=goal)
+    ) as shown:
+        task = shown.add_task(doing, total=None)
+        yield lambda done, goal: shown.update(task, completed=done, total=goal)
+
+
+class _Count(ProgressColumn):
+    """How many positions are done, and of how many, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        known = task.total is not None
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f}" if known else "", no_wrap=True)
 
 
 class _Rate(ProgressColumn):
@@ -173,14 +215,14 @@ def watched(
             thread.join(_LOOK)
 
 
-def _moving(statuses: Sequence[ProjectionStatus], states: Mapping[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        table.add_column(no_wrap=True, overflow="ellipsis")
-    for status in statuses:
-        state = states.get(status.name, status.standing)
-        table.add_row(Text(status.name, style="bold"), Text(state), Text(places(status)))
-    return table
+def _moving(statuses: Sequence[ProjectionStatus], states: Mapping[str, str]) -> Rows:
+    rows = [(s.name, states.get(s.name, s.standing), places(s)) for s in statuses]
+    return Rows(
+        columns=("NAME", "STATE", "POSITION"),
+        cells=rows,
+        titles=[f"{name}  {state}" for name, state, _ in rows],
+        details=[(place,) for _, _, place in rows],
+    )
 
 
 def _version(status: ProjectionStatus) -> str:
