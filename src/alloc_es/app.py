@@ -17,7 +17,7 @@ from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, RunSpawned
-from alloc_es.following import Tell, tell_log
+from alloc_es.following import Tell, surely, tell_log
 from alloc_es.grouping import MAX_GROUP
 from alloc_es.identity import (
     Actor,
@@ -240,7 +240,7 @@ class Allocations:
             self._check_usable,
             begin=begin,
             follow=follow,
-            tell=tell,
+            tell=surely(tell),
         )
 
     def _new_name(self) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from alloc_es.building import Books, Build
 from alloc_es.errors import StoreUnavailable, UnreadableEvent
@@ -18,6 +19,7 @@ from alloc_es.store.log import PAGE, Batch, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogName
 from alloc_es.store.session import BadRow, Row, Session
 from alloc_es.tables import Table, listed
+from alloc_es.wording import shown
 
 _LATEST: Mapping[LogName, int] = {}
 
@@ -161,13 +163,25 @@ class Applier:
     ) -> Build:
         changes = Changes(self._projection, build, place.reading)
         if wanted := _of_tenants(events, build.tenant_id, self._left_out(build, place)):
-            self._projection.apply(wanted, changes)
+            self._ask(wanted, changes)
         reached = events[-1].position
         with place.writing() as session:
             if not self._books.advance(session, build, log, reached):
                 raise Overtaken(build.name)
             changes.make(session)
         return replace(build, positions={**build.positions, log: reached}, failure=None)
+
+    def _ask(self, events: Sequence[Recorded[Any]], changes: "Changes") -> None:
+        try:
+            # It is somebody else's, so it may be anything.
+            answer = cast(Callable[..., object], self._projection.apply)(events, changes)
+        except StoreUnavailable as error:
+            if error is changes.outage:
+                raise
+            # Another store's than ours: then it is as any other error.
+            raise RuntimeError(f"apply met {error}") from error
+        if answer is not None:
+            raise TypeError(f"apply answered with {shown(answer)}; it must be a plain function")
 
     def _left_out(self, build: Build, place: Place) -> frozenset[str]:
         """The tenants to leave out; who changes them changes the revision of the build."""
@@ -189,11 +203,8 @@ class Applier:
     ) -> Exception:
         if place is not self._place:
             return Unapplied(build.name)
-        said = str(error) if isinstance(error, BadRow) else f"{type(error).__name__}: {error}"
-        said += _place_of(error)
-        met = ProjectionStopped(
-            build.name, log=log, position=position, event=event, error=" ".join(said.split())
-        )
+        said = _in_words(error) + _place_of(error)
+        met = ProjectionStopped(build.name, log=log, position=position, event=event, error=said)
         with place.writing() as session:
             # It may be that the rows were not those of the checkpoint, but of a later one.
             if not self._books.fail(session, build, met):
@@ -217,17 +228,22 @@ class Changes:
         self._build = build
         self._reading = reading
         self._asked: list[Callable[[Session], object]] = []
+        self.outage: StoreUnavailable | None = None
+        """Why the rows could not be read, if they could not."""
 
     def of(self, table: str, keys: Iterable[WorkflowKey]) -> list[Row]:
         """The rows of some workflows, as the batch before left them."""
-        wanted = list(dict.fromkeys(keys))
-        if not wanted:
-            return []
-        found = self._projection.table(table)
-        columns, name = listed(found.names), self._build.table(table)
-        statement = f"SELECT {columns} FROM {name} WHERE {_among(wanted)}"
-        with self._reading() as session:
-            return session.read(found, session.rows(statement, *_flat(wanted)))
+        found, rows = self._projection.table(table), []
+        start = f"SELECT {listed(found.names)} FROM {self._build.table(table)} WHERE"
+        try:
+            for part in _parts(keys):
+                with self._reading() as session:
+                    held = session.rows(f"{start} {_among(part)}", *_flat(part))
+                    rows += session.read(found, held)
+        except StoreUnavailable as error:
+            self.outage = error
+            raise
+        return rows
 
     def insert(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows, none of whose keys may be there."""
@@ -243,19 +259,26 @@ class Changes:
 
     def add(self, table: str, sums: Mapping[Row, Row]) -> None:
         """Add what belongs to a key to the columns outside of the key."""
-        found, name = self._projection.table(table), self._build.table(table)
+        found = self._projection.table(table)
+        if any(column.kind != "integer" for column in found.columns if column.name in found.rest):
+            raise BadRow(f"table {table}: only integers can be added, and it has others")
         order = [(*found.key, *found.rest).index(column) for column in found.names]
-        added = [tuple((*key, *more)[i] for i in order) for key, more in sums.items()]
+        rows = []
+        for key, more in sums.items():
+            if (len(key), len(more)) != (len(found.key), len(found.rest)):
+                parts = f"{len(key)} values of a key and {len(more)} to add"
+                raise BadRow(f"table {table}: {parts}, for {len(found.key)} and {len(found.rest)}")
+            rows.append(tuple((*key, *more)[i] for i in order))
+        _, name, added = self._checked(table, rows)
         if added:
             self._asked.append(lambda session: session.add(found, name, added))
 
     def remove(self, table: str, keys: Iterable[WorkflowKey]) -> None:
         """Remove the rows of some workflows."""
         self._projection.table(table)
-        name, gone = self._build.table(table), list(dict.fromkeys(keys))
-        if gone:
-            statement = f"DELETE FROM {name} WHERE {_among(gone)}"
-            self._asked.append(lambda session: session.run(statement, *_flat(gone)))
+        for part in _parts(keys):
+            statement = f"DELETE FROM {self._build.table(table)} WHERE {_among(part)}"
+            self._asked.append(partial(_run, statement, part))
 
     def _checked(self, table: str, rows: Iterable[Row]) -> tuple[Table, str, list[Row]]:
         found, listed_rows = self._projection.table(table), list(rows)
@@ -269,6 +292,16 @@ class Changes:
         """Make the changes, in the order in which they were asked for."""
         for change in self._asked:
             change(session)
+
+
+def _in_words(error: Exception) -> str:
+    """What an error of somebody else's code says, as every store can hold it."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - it is theirs too
+        said = "it can't be told"
+    said = " ".join(said.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0").split())
+    return said if isinstance(error, BadRow) else f"{type(error).__name__}: {said}"
 
 
 def _place_of(error: Exception) -> str:
@@ -287,6 +320,17 @@ def _of_tenants(
     if only is not None:
         return [entry for entry in events if entry.event.key.tenant_id == only]
     return [entry for entry in events if entry.event.key.tenant_id not in purged]
+
+
+def _parts(keys: Iterable[WorkflowKey]) -> Iterator[list[WorkflowKey]]:
+    """The keys, each once, as many at a time as a statement takes."""
+    wanted = list(dict.fromkeys(WorkflowKey.parse(*key) for key in keys))
+    for first in range(0, len(wanted), PAGE):
+        yield wanted[first : first + PAGE]
+
+
+def _run(statement: str, keys: Sequence[WorkflowKey], session: Session) -> None:
+    session.run(statement, *_flat(keys))
 
 
 def _among(keys: Sequence[WorkflowKey]) -> str:

@@ -140,7 +140,8 @@ class RunReader:
                 return
             if len(self._kept) >= self._MOST_KEPT:
                 self._kept.clear()
-            self._kept[common] = run
+            # Of its own: who was given the other one may do with it what they should not.
+            self._kept[common] = run.stamped({})
 
 
 def _parted(stored: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:

@@ -165,11 +165,18 @@ class Deliveries:
         It is read first: who can't read it does not keep it from the others.
         """
         while free := self._free():
+            unreadable: list[UnreadableEvent] = []
             for delivery in free:
                 handed = replace(delivery, attempts=delivery.attempts + 1)
-                trigger = read(handed)
+                try:
+                    trigger = read(handed)
+                except UnreadableEvent as error:
+                    unreadable.append(error)
+                    continue
                 if self._take(delivery):
                     return trigger
+            if unreadable:
+                raise unreadable[0]
         return None
 
     def _free(self) -> list[Delivery]:

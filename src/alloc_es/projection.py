@@ -124,6 +124,8 @@ def by_name(projections: Iterable[Projection]) -> dict[str, Projection]:
     found: dict[str, Projection] = {}
     owners = dict.fromkeys(_STORE_TABLES, "the store")
     for projection in projections:
+        if not isinstance(projection, Projection):
+            raise InvalidSetting("projection", f"{shown(projection)} is no Projection")
         if projection.name in found:
             raise InvalidSetting(f"projection {projection.name}", "there are two of that name")
         found[projection.name] = projection

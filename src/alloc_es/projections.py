@@ -196,7 +196,8 @@ class Projections:
         if not owners:
             raise InvalidSetting("table", f"no projection has a table {shown(table)}")
         found = owners[0].table(table)
-        where, asked = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
+        asked = [] if tenant_id is None else [parse_identifier("tenant id", tenant_id)]
+        where = " WHERE tenant_id = ?" if asked else ""
         select, order = f"SELECT {listed(found.names)} FROM", f"ORDER BY {listed(found.key)}"
 
         def read() -> list[Row]:
@@ -266,6 +267,8 @@ class Projections:
 
     def _one(self, name: str) -> Projection:
         self._check_usable()
+        if not isinstance(name, str):
+            raise InvalidSetting("projection", f"{shown(name)} is no name of one")
         if name in self._broken:
             raise self._broken[name]
         if name not in self._known:
@@ -274,7 +277,8 @@ class Projections:
         return self._known[name]
 
     def _chosen(self, names: Sequence[str]) -> list[Projection]:
-        return [self._one(name) for name in dict.fromkeys(names or self._known)]
+        chosen = [self._one(name) for name in names or self._known]
+        return list({projection.name: projection for projection in chosen}.values())
 
     def _rebuilding(self, projection: Projection) -> Rebuilding:
         self._check_usable()

@@ -115,7 +115,8 @@ class Rebuilding:
         found, live = self._unfinished(build)
         if found is not None or build.tenant_id is not None:
             return found
-        return None if live and live.build >= build.build else self.begin()
+        # Of two versions that rebuild at once the newer one wins.
+        return None if live and live.build >= build.build else self.begin(unasked=True)
 
     def _unfinished(self, build: Build) -> tuple[Build | None, Build | None]:
         """The build as it stands, if it is unfinished, and the live one."""
@@ -153,9 +154,9 @@ class Rebuilding:
         self.drop_old()
         return True
 
-    def _create_view(self, session: Session, name: str, select: str) -> None:
+    def _create_view(self, session: Session, create: str, name: str, select: str) -> None:
         try:
-            session.create_view(name, select)
+            session.create_view(create, name, select)
         except BadView as error:
             raise ProjectionStopped(
                 self.name, log=None, position=None, event=f"view {name}", error=str(error)
@@ -183,16 +184,15 @@ class Rebuilding:
         kept = live is not None and live.version == build.version and session.keeps_views
         if live is not None and not kept:
             for view in reversed(live.views):
-                session.run(f'DROP VIEW "{view}"')
+                session.run(f'DROP VIEW IF EXISTS "{view}"')
+        create = "CREATE OR REPLACE" if kept else "CREATE"
         for table in self._projection.tables:
-            create = "CREATE OR REPLACE" if kept else "CREATE"
             rows = f"SELECT {listed(table.names)} FROM {build.table(table.name)}"
             shown = session.shown(build.name, build.build)
             session.run(f'{create} VIEW "{table.name}" AS {rows}{shown}')
             session.describe(table)
-        if not kept:
-            for name, select in self._projection.views.items():
-                self._create_view(session, name, select)
+        for name, select in self._projection.views.items():
+            self._create_view(session, create, name, select)
 
     def _merge(self, session: Session, build: Build, live: Build) -> None:
         assert build.tenant_id is not None
@@ -214,10 +214,22 @@ class Rebuilding:
         Return how many rows readers see no more. Raises `ProjectionOutdated`.
         """
         self.live()
+        try:
+            gone = self._purge(tenant_id)
+        except IntegrityError:
+            # The first build was begun at the same time.
+            gone = self._purge(tenant_id)
+        self.drop_old()
+        return gone
+
+    def _purge(self, tenant_id: str) -> int:
         gone = 0
         with self._desk.writing() as session:
             session.take_time()
             builds = self._books.lock(session, self._projection.name)
+            if not builds:
+                # So that there is something to lock, and nobody begins the first one meanwhile.
+                builds = [self._books.create(session, self._projection, None)]
             self._books.purge(session, self._projection.name, tenant_id)
             for build in builds:
                 if build.state == "building" and build.tenant_id == tenant_id:
@@ -226,7 +238,6 @@ class Rebuilding:
                     rows = session.run(f"DELETE FROM {table} WHERE tenant_id = ?", tenant_id)
                     gone += rows if build.state == "live" else 0
                 self._books.disturb(session, build)
-        self.drop_old()
         return gone
 
     @staticmethod
@@ -237,7 +248,7 @@ class Rebuilding:
             builds = [build for build in books.lock(session, name) if build.tables]
             for build in builds:
                 for view in reversed(build.views) if build.state == "live" else ():
-                    session.run(f'DROP VIEW "{view}"')
+                    session.run(f'DROP VIEW IF EXISTS "{view}"')
                 books.drop(session, build)
             forgotten = books.forget_purges(session, name)
         return bool(builds) or forgotten

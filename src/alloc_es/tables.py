@@ -1,13 +1,13 @@
 """Tables of read models, described once for every kind of store."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from alloc_es.errors import InvalidSetting
-from alloc_es.wording import shown
+from alloc_es.wording import shown, with_article
 
 Kind = Literal["text", "integer", "time"]
 """What a column holds: a string, a signed 64-bit integer, or an aware `datetime`.
@@ -20,7 +20,9 @@ KINDS: tuple[Kind, ...] = ("text", "integer", "time")
 
 # A double underscore parts a table from the number of its build, and PostgreSQL cuts a name
 # off behind 63 characters.
-_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,47}")
+_SYSTEM_COLUMNS = frozenset({"cmax", "cmin", "ctid", "oid", "rowid", "tableoid", "xmax", "xmin"})
+_TYPES: Mapping[Kind, type] = {"text": str, "integer": int, "time": datetime}
+_NAME = re.compile(r"(?!.*__|sqlite_|pg_)[a-z][a-z0-9_]{0,47}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +90,30 @@ class Table:
 
     def check(self, rows: Iterable[Sequence[object]]) -> None:
         """Raise `ValueError` for what no store may be given as a row of it."""
-        times = self.places("time")
+        # What nearly every row is made of, at a glance.
+        usual = [_TYPES[column.kind] for column in self.columns]
+        times, texts = self.places("time"), self.places("text")
         for row in rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row has {len(row)} values for {len(self.columns)} columns")
+            if [*map(type, row)] != usual:
+                self._check_kinds(row)
             for place in times:
-                time = row[place]
-                if time is None or (isinstance(time, datetime) and time.utcoffset() is not None):
-                    continue
-                name = self.columns[place].name
-                raise ValueError(f"{name} is {shown(time)}, not a datetime with its time zone")
+                if row[place] is not None and row[place].utcoffset() is None:  # type: ignore[attr-defined]
+                    raise ValueError(f"{self._said(row, place)}, not one with its time zone")
+            for place in texts:
+                if row[place] and "\0" in row[place]:  # type: ignore[operator]
+                    raise ValueError(f"{self._said(row, place)}, with a NUL character")
+
+    def _check_kinds(self, row: Sequence[object]) -> None:
+        for place, (column, value) in enumerate(zip(self.columns, row, strict=True)):
+            if value is None and column.optional:
+                continue
+            if not isinstance(value, _TYPES[column.kind]) or isinstance(value, bool):
+                raise ValueError(f"{self._said(row, place)}, not {with_article(column.kind)}")
+
+    def _said(self, row: Sequence[object], place: int) -> str:
+        return f"{self.columns[place].name} is {shown(row[place])}"
 
     def key_of(self, row: Sequence[object]) -> tuple[object, ...]:
         """The key of a row."""
@@ -110,8 +126,8 @@ def listed(names: Iterable[str]) -> str:
 
 
 def parse_name(what: str, name: object) -> str:
-    """The name of a projection, table, view or column, which stands in SQL as it is."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    """The name of a projection, table, view or column, as all stores take it."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _SYSTEM_COLUMNS:
         problem = f"{shown(name)} can't be one; use a-z, 0-9 and single _, up to 48"
         raise InvalidSetting(f"name of a {what}", problem)
     return name

@@ -140,7 +140,7 @@ class Triggers:
             done = self._patience.insist(lambda: self._deliveries.acknowledge(place, self._clock()))
         else:
             done = self._acknowledge_in(self._store.desk.joined(connection), place)
-        if connection is None or not done:
+        if connection is None:
             self._forget(place)
         if not done:
             raise TriggerLost(self.consumer, trigger.position)

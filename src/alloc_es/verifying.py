@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from alloc_es.applying import Applier
 from alloc_es.building import Books, Build
+from alloc_es.errors import AnswerLost, StoreUnavailable
 from alloc_es.projection import Projection
 from alloc_es.rebuilding import Report, total
 from alloc_es.store import Store
@@ -61,9 +62,13 @@ def verify(store: Store, projection: Projection, books: Books, report: Report) -
     `ProjectionOutdated`, and `ProjectionStopped` where the logs can't be folded so far.
     """
     verified = None
-    while verified is None:
-        # Again from the start where a tenant was purged, or came back, meanwhile.
-        verified = _verify(store, projection, books, report)
+    try:
+        while verified is None:
+            # Again from the start where a tenant was purged, or came back, meanwhile.
+            verified = _verify(store, projection, books, report)
+    except AnswerLost as error:
+        # Of a read nothing is in doubt.
+        raise StoreUnavailable(error.problem, retryable=error.retryable) from error
     return verified
 
 
@@ -77,7 +82,7 @@ def _verify(store: Store, projection: Projection, books: Books, report: Report) 
         folding.go_to(live, report)
         with store.desk.snapshot() as session:
             live = books.usable(session, projection)
-            if books.purged(session, projection.name) != purged:
+            if books.purged(session, projection.name) != purged or folding.is_ahead_of(live):
                 return None
             folding.go_to(live, report)
             rows, difference = folding.compare_all(projection, live, session)
@@ -102,6 +107,10 @@ class _Folding:
         with self._desk.writing() as session:
             for tenant in tenants:
                 self._books.purge(session, self._build.name, tenant)
+
+    def is_ahead_of(self, live: Build) -> bool:
+        """Whether the read model has stepped back, as behind a crash of its server."""
+        return any(self._build.positions[log] > live.positions[log] for log in live.positions)
 
     def go_to(self, live: Build, report: Report) -> None:
         """Fold up to where the read model is."""

@@ -3,14 +3,19 @@
 from multiprocessing.connection import Connection
 
 import alloc_es
-from tests.following.tracing import NAME, PATIENCE, TRACE
+from tests.following.tracing import BUILT, NAME, PATIENCE, TRACE
 
 
 def follow(pipe: Connection, url: str, poll: float) -> None:
     """Follow the trace until the other end of the pipe is closed, or says something."""
+
+    def tell(sentence: str) -> None:
+        if BUILT not in sentence:
+            pipe.send(sentence)
+
     with (
         alloc_es.connect(url) as allocations,
-        allocations.projections(TRACE).follow(NAME, poll=poll, tell=pipe.send),
+        allocations.projections(TRACE).follow(NAME, poll=poll, tell=tell),
     ):
         pipe.send("follows")
         pipe.recv()

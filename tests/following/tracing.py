@@ -91,14 +91,20 @@ def in_batches_of(events: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "limit", events)
 
 
+BUILT = "is built, its views are there"
+"""What a follower tells of a first build, which no test here is about."""
+
+
 class Told:
-    """Keeps what a follower tells, for tests that wait for it."""
+    """Keeps what a follower tells of trouble, for tests that wait for it."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
         self._changed = Condition()
 
     def __call__(self, sentence: str) -> None:
+        if BUILT in sentence:
+            return
         with self._changed:
             self.sentences.append(sentence)
             self._changed.notify_all()

@@ -87,10 +87,11 @@ class PostgresSession(Session):
             comment = SQL("COMMENT ON COLUMN {0} IS {1}").format(place, column.meaning)
             self._connection.execute(comment)
 
-    def create_view(self, name: str, select: str) -> None:
+    def create_view(self, create: str, name: str, select: str) -> None:
         """Create a view; PostgreSQL looks whether it can be read."""
         try:
-            self._connection.execute(f'CREATE VIEW "{name}" AS {select}'.encode())
+            # Without parameters, so that a % is one, and a ? too.
+            self._connection.execute(f'{create} VIEW "{name}" AS {select}'.encode())
         except psycopg.Error as error:
             if (error.sqlstate or "").startswith(_BAD_SELECT):
                 raise BadView(_said(error)) from error
@@ -147,7 +148,11 @@ class PostgresDesk(Desk):
         """A transaction."""
         with self._transaction() as connection:
             if not durable:
-                connection.execute("SET LOCAL synchronous_commit = off")
+                # What a batch writes may be much, and is made ready between two statements.
+                connection.execute(
+                    "SET LOCAL synchronous_commit = off;"
+                    " SET LOCAL idle_in_transaction_session_timeout = '60s'"
+                )
             yield PostgresSession(connection)
 
     @contextmanager

@@ -52,8 +52,11 @@ class Session(ABC):
         """Add rows; where a key is there, make `changes` to the row `live` instead."""
 
     @abstractmethod
-    def create_view(self, name: str, select: str) -> None:
-        """Create a view that can be read. Raises `BadView` where its SELECT is to blame."""
+    def create_view(self, create: str, name: str, select: str) -> None:
+        """Create, or replace, a view that can be read.
+
+        Raises `BadView` where its SELECT is to blame.
+        """
 
     @abstractmethod
     def take_time(self) -> None:

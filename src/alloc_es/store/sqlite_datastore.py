@@ -55,6 +55,11 @@ class _Connection(SQLiteConnection):
     lock_timeout = 0.0
     """Seconds to wait for the right to write."""
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was begun and not ended."""
+        return self._sqlite_conn.in_transaction
+
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         kind = _WriteTransaction if commit else SQLiteTransaction
@@ -106,10 +111,14 @@ class Datastore(SQLiteDatastore):
         with self.mapped_errors(), self._turn(writing=commit):
             self._check_file()
             connection = self.pool.get_connection()
+            assert isinstance(connection, _Connection)
             try:
                 with connection.transaction(commit=commit) as cursor:
                     yield cursor
             finally:
+                # A Ctrl-C may come between a BEGIN and whoever would have undone it.
+                if connection.in_transaction:
+                    connection.rollback()
                 # Closed meanwhile: what was committed before that stays committed.
                 try:
                     self.pool.put_connection(connection)

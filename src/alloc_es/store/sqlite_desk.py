@@ -64,10 +64,10 @@ class SQLiteSession(Session):
         start = f"INSERT INTO {name} AS live {_columns(table)}"
         self._write(table, f"{start} {upsert_clause(table, changes)}", rows)
 
-    def create_view(self, name: str, select: str) -> None:
+    def create_view(self, create: str, name: str, select: str) -> None:
         """Create a view, and read it: SQLite itself takes any SELECT."""
         try:
-            self._cursor.execute(f'CREATE VIEW "{name}" AS {select}')
+            self._cursor.execute(f'{create} VIEW "{name}" AS {select}')
             self._cursor.execute(f'SELECT * FROM "{name}" LIMIT 0')
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
@@ -158,14 +158,17 @@ class Scratch:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("memory was closed", retryable=False)
-            cursor = self._connection.cursor()
-            cursor.execute("BEGIN")
             try:
+                cursor = self._connection.cursor()
+                cursor.execute("BEGIN")
                 yield cursor
-            except BaseException:
-                self._connection.rollback()
-                raise
-            cursor.execute("COMMIT" if commit else "ROLLBACK")
+                cursor.execute("COMMIT" if commit else "ROLLBACK")
+            except sqlite3.Error as error:
+                problem = f"the temporary database of SQLite: {error}"
+                raise StoreUnavailable(problem, retryable=False) from error
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.rollback()
 
     def close(self) -> None:
         """Forget everything."""
@@ -226,5 +229,10 @@ def _text(time: datetime) -> str:
     return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _time(text: Any) -> Any:
+    """The time; what other hands have written in another form as it is."""
+    try:
+        time = datetime.fromisoformat(text)
+        return time if _text(time) == text else text
+    except (TypeError, ValueError):
+        return text
