@@ -118,6 +118,12 @@ def user_name() -> str:
         return "operator"
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line or in the environment."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
+
+
 def parse_share(text: str) -> Share:
     """A share given on the command line; usage error when it is none."""
     try:

@@ -16,7 +16,7 @@ from alloc_es.cli.documents import (
 )
 from alloc_es.cli.exits import CHECK_FAILED, exit_code
 from alloc_es.cli.interrupts import Interrupts
-from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, opened
+from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, is_given, opened
 from alloc_es.cli.output import end_now, print_document, print_error, print_rich, say
 from alloc_es.cli.running import follow, interruptible
 from alloc_es.cli.standings import (
@@ -148,8 +148,7 @@ def run(
     It goes on until Ctrl-C or SIGTERM, and waits for a store that is away. Several may
     run at once: each read model is brought on by one of them, and the others stand by.
     """
-    source = context.get_parameter_source("poll")
-    if catch_up and (poll_only or (source and source.name != "DEFAULT")):
+    if catch_up and (poll_only or is_given(context, "poll")):
         raise UsageError("--catch-up does not wait, so it takes no --poll and --poll-only", context)
     if catch_up:
         message = "what was applied is kept; the same command goes on from there"

@@ -13,7 +13,7 @@ from alloc_es.app import Allocations
 from alloc_es.cli.documents import trigger_document
 from alloc_es.cli.drawing import when
 from alloc_es.cli.interrupts import Interrupts
-from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, opened
+from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, is_given, opened
 from alloc_es.cli.output import end_now, print_line, say
 from alloc_es.cli.running import Interrupted, notices
 from alloc_es.errors import StoreUnavailable
@@ -48,13 +48,12 @@ def triggers(
         BeginAt, typer.Option(help="Where to begin; a known consumer goes on where it was.")
     ] = BeginAt.BEGINNING,
     lease: Annotated[
-        float | None,
+        float,
         typer.Option(
             metavar="SECONDS",
             help="How long a worker may be silent before its triggers go to others.",
-            show_default=f"{LEASE:g}",
         ),
-    ] = None,
+    ] = LEASE,
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -65,7 +64,7 @@ def triggers(
     not printed comes again. What the reader of a pipe does with it is the reader's; a
     consumer that must not lose any acknowledges by itself, in Python.
     """
-    if consumer is None and lease is not None:
+    if consumer is None and is_given(context, "lease"):
         raise UsageError("--lease is for the workers of a --consumer", context)
     interrupts = Interrupts(signal.SIGTERM)
     printer = _Printer(consumer, as_json=as_json)
@@ -127,7 +126,7 @@ def _source(
     consumer: str | None,
     begin: BeginAt,
     follow: bool,
-    lease: float | None,
+    lease: float,
     as_json: bool,
 ) -> Iterator[tuple[Iterator[Trigger], Callable[[Trigger], None]]]:
     """The triggers, and what to call with each that was printed."""
@@ -140,7 +139,7 @@ def _source(
         consumer,
         begin=begin.value,
         follow=follow,
-        lease=LEASE if lease is None else lease,
+        lease=lease,
         tell=tell,
     ) as taken:
         yield iter(taken), taken.acknowledge
