@@ -10,7 +10,12 @@ from alloc_es.errors import AllocationError, InvalidSetting
 from alloc_es.following import POLL, Follower, Tell, surely, tell_log
 from alloc_es.identity import parse_identifier
 from alloc_es.projection import Projection
-from alloc_es.reader_errors import ProjectionBehind, ProjectionOutdated, ProjectionStopped
+from alloc_es.reader_errors import (
+    ProjectionBehind,
+    ProjectionNotBuilt,
+    ProjectionOutdated,
+    ProjectionStopped,
+)
 from alloc_es.rebuilding import Rebuilding, Report
 from alloc_es.standing import ProjectionStatus, standing_of
 from alloc_es.store import Store
@@ -177,12 +182,16 @@ class Projections:
         """Drop a read model: its views, its tables, and the account of what it leaves out.
 
         Also of a projection that is not installed any more. One that is gets built again by
-        whoever follows it. Raises `InvalidSetting` for a name of none.
+        whoever follows it. Raises `ProjectionNotBuilt`, and `InvalidSetting` for a name of
+        none.
         """
         self._check_usable()
         remove = partial(Rebuilding.remove, self._store.desk, self._books, str(name))
-        if not self._patience.insist(remove) and name not in self._names([]):
-            raise InvalidSetting("projection", f"{shown(name)} has no read model here")
+        if self._patience.insist(remove):
+            return
+        if name in self._names([]):
+            raise ProjectionNotBuilt(name)
+        raise InvalidSetting("projection", f"{shown(name)} has no read model here")
 
     def rows(self, table: str, *, tenant_id: str | None = None) -> list[dict[str, object]]:
         """The rows of one table of a read model, or one tenant's, in the order of the key.

@@ -85,6 +85,16 @@ def test_what_was_printed_does_not_come_again_to_its_consumer(terminal: Terminal
     assert left(terminal, "other") == ["v2", "v3", "v4"]
 
 
+def test_nothing_is_taken_where_the_output_is_closed(sqlite: Terminal) -> None:
+    """Red when a closed stream counts for one on which triggers were printed."""
+    closed = ["bash", "-c", '"$@" >&-', "bash", sys.executable, "-m", "alloc_es.cli"]
+    command = [*closed, "triggers", "--consumer", "one", "--store", sqlite.store]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (74, "")
+    assert "no trigger was taken" in done.stderr
+    assert left(sqlite, "one") == ["v2", "v3"]
+
+
 def test_a_consumer_may_begin_now(sqlite: Terminal) -> None:
     """Red when `--begin` is not passed on, or moves a consumer that is known."""
     now = ("triggers", "--consumer", "late", "--begin", "now", "--json")

@@ -160,7 +160,7 @@ def test_a_row_of_another_shape_is_refused_alike_on_every_store(
 def test_a_text_that_no_store_can_hold_stops_the_projection_on_every_store(
     allocations: Allocations, tenant: str
 ) -> None:
-    """Red when SQLite takes a NUL that PostgreSQL refuses."""
+    """Red when rows are not looked at, and SQLite takes a NUL that PostgreSQL refuses."""
     started(allocations)
     bad = seen(lambda _, rows: rows.put("seen", [(tenant, "w", 1)]))
     with pytest.raises(ProjectionStopped):

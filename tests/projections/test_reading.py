@@ -93,7 +93,7 @@ def test_any_word_may_name_a_table_and_its_columns(allocations: Allocations) -> 
 def test_a_value_of_another_kind_stops_the_projection_on_every_store(
     allocations: Allocations, value: object
 ) -> None:
-    """Red when SQLite takes any value for any column."""
+    """Red when rows are not looked at, and SQLite takes any value for any column."""
 
     def apply(events: Sequence[Recorded[Any]], rows: Rows) -> None:
         rows.insert("seen", [(*e.event.key, value) for e in events])

@@ -1,6 +1,8 @@
 """The command that hands out triggers: all to whoever looks, each once to a consumer."""
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from alloc_es.cli.documents import trigger_document
 from alloc_es.cli.drawing import when
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, is_given, opened
-from alloc_es.cli.output import end_now, print_line, say
+from alloc_es.cli.output import OutputLost, end_now, print_line, say
 from alloc_es.cli.running import Interrupted, notices
 from alloc_es.errors import StoreUnavailable
 from alloc_es.events import ChallengerRejectedWithoutReplacement
@@ -67,6 +69,9 @@ def triggers(
     if consumer is None and is_given(context, "lease"):
         raise UsageError("--lease is for the workers of a --consumer", context)
     interrupts = Interrupts(signal.SIGTERM)
+    if consumer is not None and getattr(sys.stdout, "name", "") == os.devnull:
+        # It was closed, and stands for one that swallows: nobody would have seen the triggers.
+        raise OutputLost("the output is closed, so no trigger was taken")
     printer = _Printer(consumer, as_json=as_json)
     with opened(store) as allocations:
         try:

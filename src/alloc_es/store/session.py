@@ -22,7 +22,7 @@ class Session(ABC):
     """
 
     types: ClassVar[dict[Kind, str]]
-    """What a column of a kind is declared as, with `{0}` for its name."""
+    """What a column of a kind is declared as."""
     table_options: ClassVar[str] = ""
     keeps_views: ClassVar[bool]
     """Whether a view can be given another table without its readers noticing."""
@@ -85,8 +85,7 @@ class Session(ABC):
     def create(self, table: Table, name: str) -> None:
         """Create a table, with its indexes, that is called `name`."""
         columns = [
-            f'"{column.name}" {self.types[column.kind].format(column.name)}'
-            f"{'' if column.optional else ' NOT NULL'}"
+            f'"{column.name}" {self.types[column.kind]}{"" if column.optional else " NOT NULL"}'
             for column in table.columns
         ]
         key = f"PRIMARY KEY ({listed(table.key)})"

@@ -23,12 +23,7 @@ _LEDGER_VERSION = 2
 class SQLiteSession(Session):
     """A transaction by sqlite3."""
 
-    # SQLite itself would take any value for any column.
-    types: ClassVar[dict[Kind, str]] = {
-        "text": """TEXT CHECK (typeof("{0}") IN ('text', 'null') AND instr("{0}", char(0)) = 0)""",
-        "integer": """INTEGER CHECK (typeof("{0}") IN ('integer', 'null'))""",
-        "time": """TEXT CHECK (typeof("{0}") IN ('text', 'null'))""",
-    }
+    types: ClassVar[dict[Kind, str]] = {"text": "TEXT", "integer": "INTEGER", "time": "TEXT"}
     # The rows are in the order of the key, which is what they are looked up by.
     table_options = " WITHOUT ROWID"
     keeps_views = False
