@@ -58,7 +58,7 @@ def _seeing(stores: Stores, decisions: int, samples: Samples) -> Iterator[Measur
     with open_ledger(url) as allocations, open_ledger(url) as beside, looking() as look:
         workflow_ids = started(allocations)
         projections = beside.projections()
-        with projections.follow("current_split"):
+        with projections.follow("current_split", tell=lambda _: None):
             projections.wait_for("current_split", timeout=_PATIENCE_SECONDS)
             see = _seer(allocations, workflow_ids, look)
 

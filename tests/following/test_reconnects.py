@@ -14,7 +14,7 @@ from tests.support.raw import Raw, raw, until
 
 _RECONNECTS = 50
 # A way to try for longer than a run of all tests should take.
-_EVENTS = int(os.environ.get("ALLOC_ES_RECONNECT_EVENTS", "20000"))
+_EVENTS = int(os.environ.get("ALLOC_ES_RECONNECT_EVENTS", "5000"))
 
 
 @pytest.mark.postgresql

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from tests.model.lab import Lab
 from tests.model.machine import COMMANDS, Beside
 
-EXAMPLES = 60
+EXAMPLES = 80
 STEPS = 40
 
 REACHED = {
