@@ -1,7 +1,7 @@
 """The builds of read models, as the store keeps account of them."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -22,11 +22,11 @@ _AS_HELD = (
     " WHERE name = ? AND build = ? AND state = ? AND revision = ?"
     " AND coalesce(decisions_position, -1) = ? AND coalesce(runs_position, -1) = ?"
 )
+_NO_FAILURE = "failed_log = NULL, failed_position = NULL, failed_event = NULL, failed_error = NULL"
 _ADVANCE: Mapping[LogName, str] = {
     log: (
         f"UPDATE projection_builds SET {log}_position = ?, writer = ?, updated_at = ?,"
-        " failed_log = NULL, failed_position = NULL, failed_event = NULL, failed_error = NULL"
-        f"{_AS_HELD}"
+        f" {_NO_FAILURE}{_AS_HELD}"
     )
     for log in LOGS
 }
@@ -92,7 +92,7 @@ class Books:
         if live is None:
             raise ProjectionNotBuilt(projection.name)
         if live.version != projection.version:
-            raise ProjectionOutdated(live.name, built=live.version, known=projection.version)
+            raise outdated(live, projection)
         return live
 
     def unfinished(
@@ -114,12 +114,19 @@ class Books:
         session.run(f"UPDATE {_TABLE} SET name = name WHERE name = ?", name)
         return self.of(session, name)
 
-    def create(self, session: Session, projection: Projection, tenant_id: str | None) -> Build:
-        """Begin a build, with empty tables, in front of the first event."""
-        (newest,) = session.rows(
-            f"SELECT coalesce(max(build), 0) FROM {_TABLE} WHERE name = ?", projection.name
-        )
-        number = newest[0] + 1
+    def create(
+        self,
+        session: Session,
+        projection: Projection,
+        tenant_id: str | None,
+        locked: Sequence[Build] = (),
+    ) -> Build:
+        """Begin a build, with empty tables, in front of the first event.
+
+        `locked` are all that there were: where there is another one by now, the number is
+        taken, and the library's `IntegrityError` is raised.
+        """
+        number = 1 + max((build.build for build in locked), default=0)
         tables = [f"{table.name}__{number}" for table in projection.tables]
         session.run(
             f"INSERT INTO {_TABLE} (name, build, version, state, tenant_id, tables, views,"
@@ -153,8 +160,7 @@ class Books:
     def set_state(self, session: Session, build: Build, state: State) -> None:
         """Make a build the live one, or an old one."""
         session.run(
-            f"UPDATE {_TABLE} SET state = ?, failed_log = NULL, failed_position = NULL,"
-            " failed_event = NULL, failed_error = NULL WHERE name = ? AND build = ?",
+            f"UPDATE {_TABLE} SET state = ?, {_NO_FAILURE} WHERE name = ? AND build = ?",
             state,
             build.name,
             build.build,
@@ -227,6 +233,11 @@ class Books:
 
 
 _TABLE = "projection_builds"
+
+
+def outdated(build: Build, projection: Projection) -> ProjectionOutdated:
+    """What is said of a build that another version of its projection has made."""
+    return ProjectionOutdated(build.name, built=build.version, known=projection.version)
 
 
 def _as_held(build: Build) -> tuple[object, ...]:

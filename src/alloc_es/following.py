@@ -145,18 +145,7 @@ class Follower:
 
     def _listen(self) -> None:
         trouble = Trouble("new events", self._tell)
-        while not self._is_over():
-            try:
-                with closing(self._store.watch()) as watch:
-                    # What came before it listened.
-                    self._ring()
-                    while not self._is_over():
-                        heard = watch.wait(_HEAR)
-                        trouble.over()
-                        if heard:
-                            self._ring()
-            except StoreUnavailable as error:
-                self._stop.wait(trouble.met(error))
+        hear(self._store, self._ring, self._is_over, self._stop.wait, trouble)
         self._ring()
 
     def _is_over(self) -> bool:
@@ -166,6 +155,28 @@ class Follower:
         except StoreUnavailable:
             return True
         return self._stop.is_set()
+
+
+def hear(
+    store: Store,
+    ring: Callable[[], None],
+    is_over: Callable[[], bool],
+    wait: Callable[[float], object],
+    trouble: "Trouble",
+) -> None:
+    """Ring whenever something may have been appended to the logs, until it is over."""
+    while not is_over():
+        try:
+            with closing(store.watch()) as watch:
+                # What came before it listened.
+                ring()
+                while not is_over():
+                    heard = watch.wait(_HEAR)
+                    trouble.over()
+                    if heard:
+                        ring()
+        except StoreUnavailable as error:
+            wait(trouble.met(error))
 
 
 class Flag:

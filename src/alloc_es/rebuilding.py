@@ -7,11 +7,11 @@ from functools import partial
 from eventsourcing.persistence import IntegrityError
 
 from alloc_es.applying import Applier, Overtaken, Place, Unapplied
-from alloc_es.building import Books, Build
+from alloc_es.building import Books, Build, outdated
 from alloc_es.clock import Patience
 from alloc_es.errors import StoreUnavailable
 from alloc_es.projection import Projection
-from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionOutdated, ProjectionStopped
+from alloc_es.reader_errors import ProjectionNotBuilt, ProjectionStopped
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
 from alloc_es.store.session import BadView, Desk, Session
@@ -39,7 +39,7 @@ class Rebuilding:
         with self._desk.reading() as session:
             build = self._books.live(session, self._projection.name)
         if build is not None and build.version != self._projection.version:
-            raise self._outdated(build)
+            raise outdated(build, self._projection)
         return build
 
     def begin(self, tenant_id: str | None = None, *, unasked: bool = False) -> Build:
@@ -67,13 +67,9 @@ class Rebuilding:
                     if build.version == self._projection.version:
                         return build
                     if unasked and build.version > self._projection.version:
-                        raise self._outdated(build)
+                        raise outdated(build, self._projection)
                     self._books.drop(session, build)
-            return self._books.create(session, self._projection, tenant_id)
-
-    def _outdated(self, build: Build) -> ProjectionOutdated:
-        known = self._projection.version
-        return ProjectionOutdated(build.name, built=build.version, known=known)
+            return self._books.create(session, self._projection, tenant_id, builds)
 
     def step(self, build: Build) -> Build | None:
         """Apply the next batch to an unfinished build; None when it has caught up."""
@@ -143,7 +139,7 @@ class Rebuilding:
                 elif live is None:
                     raise ProjectionNotBuilt(build.name)
                 elif live.version != build.version:
-                    raise self._outdated(live)
+                    raise outdated(live, self._projection)
                 else:
                     self._merge(session, build, live)
         except Unapplied:

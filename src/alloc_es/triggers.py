@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from threading import Event, Lock, Thread
@@ -15,7 +15,7 @@ from alloc_es.bell import Bell
 from alloc_es.clock import Patience
 from alloc_es.delivering import Deliveries, Place
 from alloc_es.errors import StoreUnavailable
-from alloc_es.following import POLL, Tell, Trouble
+from alloc_es.following import POLL, Tell, Trouble, hear
 from alloc_es.reader_errors import TriggerLost
 from alloc_es.store import Store
 from alloc_es.store.session import Joined
@@ -30,7 +30,6 @@ LEASE = 10.0
 
 LONGEST_LEASE = 86_400.0
 _BEATS = 4
-_HEAR = 0.25
 # Between two looks: the log of runs rings as well, and thousands of times a second.
 _REST = 0.02
 # Until it is known whether those who hold the last triggers live.
@@ -330,13 +329,4 @@ class Triggers:
 
     def _hear(self) -> None:
         trouble = Trouble(f"new triggers of {self.consumer}", self._tell)
-        while not self._is_over():
-            try:
-                with closing(self._store.watch()) as watch:
-                    trouble.over()
-                    self._bell.ring()
-                    while not self._is_over():
-                        if watch.wait(_HEAR):
-                            self._bell.ring()
-            except StoreUnavailable as error:
-                self._closed.wait(trouble.met(error))
+        hear(self._store, self._bell.ring, self._is_over, self._closed.wait, trouble)
