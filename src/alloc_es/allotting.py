@@ -5,10 +5,9 @@ from threading import RLock
 
 from alloc_es.codec import RunForm, time_text
 from alloc_es.errors import AllocationError, RunIdTaken
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, run_stream
 from alloc_es.routing import Router
-from alloc_es.store.log import Recorded
 
 
 class Route:

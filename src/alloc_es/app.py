@@ -16,7 +16,7 @@ from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent, E, RunSpawned
 from alloc_es.following import Tell, surely, tell_log
 from alloc_es.grouping import MAX_GROUP
 from alloc_es.identity import (
@@ -30,7 +30,6 @@ from alloc_es.projection import Projection, by_name, installed
 from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store
-from alloc_es.store.log import E
 from alloc_es.triggers import LEASE, LONGEST_LEASE, Begin, Triggers
 from alloc_es.wording import shown
 from alloc_es.workflow import Ledger, Workflow

@@ -11,11 +11,12 @@ from typing import Any, cast
 
 from alloc_es.building import Books, Build
 from alloc_es.errors import StoreUnavailable, UnreadableEvent
+from alloc_es.events import Recorded
 from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Projection
 from alloc_es.reader_errors import ProjectionStopped
 from alloc_es.store import Store
-from alloc_es.store.log import PAGE, Batch, Recorded
+from alloc_es.store.log import PAGE, Batch
 from alloc_es.store.recorder import UNLIMITED, LogName
 from alloc_es.store.session import BadRow, Row, Session
 from alloc_es.tables import Table, listed

@@ -19,9 +19,9 @@ from alloc_es.errors import (
     Refusal,
     StoreUnavailable,
 )
-from alloc_es.events import DecisionEvent
+from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import EventLog, Recorded
+from alloc_es.store.log import EventLog
 
 MAX_ATTEMPTS = 100
 """How often a command without an expected generation is decided before it gives up."""

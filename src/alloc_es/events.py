@@ -1,6 +1,8 @@
-"""The four events; their field names are the stored format."""
+"""The four events, whose field names are the stored format, and an event's place in its log."""
 
-from typing import Literal, assert_never
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Literal, TypeVar, assert_never
 
 from pydantic import AwareDatetime, Field
 
@@ -172,3 +174,37 @@ class RunSpawned(Frozen):
 
 
 Event = DecisionEvent | RunSpawned
+
+E = TypeVar("E", bound=Event, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Generic[E]):
+    """An event and its position in its log. Positions rise in commit order, with gaps.
+
+    `digest` is the SHA-256 of the event's stored bytes, in hexadecimal.
+    """
+
+    position: int
+    event: E
+    digest: str
+
+    @property
+    def generation(self) -> int:
+        """The generation that a decision made, or that a run was allotted at."""
+        return self.event.generation
+
+    @property
+    def time(self) -> datetime:
+        """When the event was recorded, by the writer's clock; it orders nothing."""
+        return self.event.recorded_at
+
+    @property
+    def actor(self) -> str:
+        """Who sent the command."""
+        return self.event.actor
+
+    @property
+    def reason(self) -> str:
+        """Why, in the sender's words; empty where none was given, and for runs."""
+        return getattr(self.event, "reason", "")

@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from alloc_es.errors import InvalidSetting
+from alloc_es.events import Recorded
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import Recorded
 from alloc_es.store.recorder import LOGS, LogName
 from alloc_es.store.session import Row
 from alloc_es.tables import Column, Table, parse_name

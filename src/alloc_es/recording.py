@@ -9,9 +9,9 @@ from eventsourcing.persistence import IntegrityError
 from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience
 from alloc_es.errors import AllocationError, AnswerLost, StoreUnavailable, UnknownWorkflow
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import WorkflowKey
-from alloc_es.store.log import E, EventLog, Found, Recorded
+from alloc_es.store.log import EventLog, Found
 from alloc_es.store.recorder import RunGroup
 
 

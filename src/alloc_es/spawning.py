@@ -18,12 +18,12 @@ from alloc_es.errors import (
     StoreUnavailable,
     UnknownWorkflow,
 )
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.grouping import Batch, GroupWriter, taken_lock
 from alloc_es.identity import Actor, RunId, Unit, WorkflowKey, parse_identifier, run_stream
 from alloc_es.recording import Recording
 from alloc_es.routing import Routing
-from alloc_es.store.log import EventLog, Recorded
+from alloc_es.store.log import EventLog
 from alloc_es.wording import shown
 
 PEEK_AGE = 1.0

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
-from alloc_es.events import DecisionEvent, RunSpawned
-from alloc_es.store.log import EventLog, Recorded
+from alloc_es.events import DecisionEvent, Recorded, RunSpawned
+from alloc_es.store.log import EventLog
 from alloc_es.store.recorder import LogName, StoreFactory
 from alloc_es.store.session import Desk, Watch
 from alloc_es.wording import shown

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
 
 from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
@@ -19,45 +18,11 @@ from eventsourcing.utils import Environment, EnvType
 
 from alloc_es import codec
 from alloc_es.errors import UnreadableEvent
-from alloc_es.events import DecisionEvent, Event
+from alloc_es.events import DecisionEvent, E, Event, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, StoreFactory
-
-E = TypeVar("E", bound=Event, covariant=True)
 
 PAGE = 1_000
 """How many events are read from the store at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded(Generic[E]):
-    """An event and its position in its log. Positions rise in commit order, with gaps.
-
-    `digest` is the SHA-256 of the event's stored bytes, in hexadecimal.
-    """
-
-    position: int
-    event: E
-    digest: str
-
-    @property
-    def generation(self) -> int:
-        """The generation that a decision made, or that a run was allotted at."""
-        return self.event.generation
-
-    @property
-    def time(self) -> datetime:
-        """When the event was recorded, by the writer's clock; it orders nothing."""
-        return self.event.recorded_at
-
-    @property
-    def actor(self) -> str:
-        """Who sent the command."""
-        return self.event.actor
-
-    @property
-    def reason(self) -> str:
-        """Why, in the sender's words; empty where none was given, and for runs."""
-        return getattr(self.event, "reason", "")
 
 
 Found = Mapping[str, Recorded[E] | UnreadableEvent]
