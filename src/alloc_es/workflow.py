@@ -25,6 +25,7 @@ from alloc_es.commands import (
     Start,
 )
 from alloc_es.committing import Committed, Committer, Order
+from alloc_es.decider import decide
 from alloc_es.errors import UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import (
@@ -94,7 +95,7 @@ class Workflow:
         Raises `WorkflowAlreadyStarted`.
         """
         command = Start(current=parse_version(current), salt=self._ledger.new_id())
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def register_challenger(
         self,
@@ -116,7 +117,7 @@ class Workflow:
             share_bps=parse_share_bps(share_bps),
             salt=self._ledger.new_id(),
         )
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def commit_allocation(
         self,
@@ -133,7 +134,7 @@ class Workflow:
         nothing to it. Raises `NoSuchChallenger` and `InvalidSplit`.
         """
         command = CommitAllocation(shares=parse_shares(shares))
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def promote_challenger(
         self,
@@ -149,7 +150,7 @@ class Workflow:
         Raises `NoSuchChallenger`.
         """
         command = PromoteChallenger(version=parse_version(version))
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def reject_challenger(
         self,
@@ -171,7 +172,7 @@ class Workflow:
             version=parse_version(version),
             replacement=None if replacement is None else parse_version(replacement),
         )
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def roll_back(
         self,
@@ -195,7 +196,7 @@ class Workflow:
             target=self._current_at(generation),
             drop=parse_versions(drop),
         )
-        return self._send(command, expected_generation, command_id, reason, actor)
+        return self.send(command, expected_generation, command_id, reason, actor)
 
     def allocation(self) -> Allocation:
         """The newest allocation, read from the store. Raises `UnknownWorkflow`."""
@@ -275,31 +276,46 @@ class Workflow:
         self._ledger.check_usable()
         return self._ledger.spawner.peek(self.key, Unit(parse_identifier("unit", unit)))
 
-    def _send(
+    def send(
         self,
         command: Command,
-        expected_generation: int | None,
-        command_id: str | None,
-        reason: str,
-        actor: str | None,
+        expected_generation: int | None = None,
+        command_id: str | None = None,
+        reason: str = "",
+        actor: str | None = None,
     ) -> Committed:
+        """Carry out a command of `alloc_es.commands`, as the methods above do with theirs.
+
+        What is in the command is trusted. Raises what the method of its name raises.
+        """
         self._ledger.check_usable()
+        return self._ledger.committer.commit(
+            Order(
+                key=self.key,
+                command=command,
+                envelope=self._envelope(command_id, reason, actor),
+                expected=parse_generation("expected_generation", expected_generation),
+                sent_before=command_id is not None,
+            )
+        )
+
+    def preview(
+        self, command: Command, state: Allocation, *, reason: str = "", actor: str | None = None
+    ) -> DecisionEvent | None:
+        """The event that `send` would append to a state, None where the wish already holds.
+
+        No I/O: nothing is read, and nothing recorded. Raises the refusals of the rules.
+        """
+        return decide(self.key, state, command, self._envelope(None, reason, actor))
+
+    def _envelope(self, command_id: str | None, reason: str, actor: str | None) -> Envelope:
         chosen = self._ledger.new_id() if command_id is None else command_id
-        envelope = Envelope(
+        return Envelope(
             command_id=CommandId(parse_identifier("command id", chosen)),
             actor=self._actor(actor),
             reason=parse_reason(reason),
             at=self._ledger.clock(),
             max_challengers=self._ledger.max_challengers,
-        )
-        return self._ledger.committer.commit(
-            Order(
-                key=self.key,
-                command=command,
-                envelope=envelope,
-                expected=parse_generation("expected_generation", expected_generation),
-                sent_before=command_id is not None,
-            )
         )
 
     def _asked(
