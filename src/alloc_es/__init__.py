@@ -11,6 +11,7 @@ from alloc_es.errors import (
     ChallengersStillLive,
     CommandIdReused,
     GenerationConflict,
+    IncarnationSuperseded,
     InvalidIdentifier,
     InvalidSetting,
     InvalidSplit,
@@ -35,6 +36,7 @@ from alloc_es.events import (
 )
 from alloc_es.following import Follower
 from alloc_es.identity import WorkflowKey
+from alloc_es.incarnation import Incarnation
 from alloc_es.projection import Projection, Rows
 from alloc_es.projections import Projections
 from alloc_es.reader_errors import (
@@ -72,6 +74,8 @@ __all__ = [
     "Difference",
     "Follower",
     "GenerationConflict",
+    "Incarnation",
+    "IncarnationSuperseded",
     "InvalidIdentifier",
     "InvalidSetting",
     "InvalidSplit",

@@ -15,7 +15,7 @@ from alloc_es.building import Books
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
-from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
+from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable, UnreadableEvent
 from alloc_es.events import DecisionEvent, E, RunSpawned
 from alloc_es.following import Tell, surely, tell_log
 from alloc_es.grouping import MAX_GROUP
@@ -26,10 +26,11 @@ from alloc_es.identity import (
     parse_identifier,
     tenant_prefix,
 )
+from alloc_es.incarnation import Incarnation, parse_incarnation, parse_name
 from alloc_es.projection import Projection, by_name, installed
 from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
-from alloc_es.store import EventLog, Recorded, Store, open_store
+from alloc_es.store import EventLog, Recorded, Store, open_store, participants
 from alloc_es.triggers import LEASE, LONGEST_LEASE, Begin, Triggers
 from alloc_es.wording import shown
 from alloc_es.workflow import Ledger, Workflow
@@ -37,6 +38,7 @@ from alloc_es.workflow import Ledger, Workflow
 T = TypeVar("T")
 
 DEFAULT_STORE = "sqlite:///alloc.db"
+DEFAULT_ACTOR = "application"
 DEFAULT_TIMEOUT = 10.0
 
 _EVERY_STREAM = "allocation/"
@@ -47,7 +49,8 @@ _MOST_CACHED = 10_000_000
 def connect(
     url: str = DEFAULT_STORE,
     *,
-    actor: str = "application",
+    actor: str | None = None,
+    incarnation: Incarnation | None = None,
     max_challengers: int = 1,
     timeout: float = DEFAULT_TIMEOUT,
     cached_workflows: int = 10_000,
@@ -63,11 +66,16 @@ def connect(
     refused with `StoreNotInitialised` instead. PostgreSQL tables go into the schema
     `alloc_es`, or the one named by `?schema=` in the URL.
 
-    `actor` is recorded with every command that names no other. `max_challengers` above 1
-    is tournament mode. A call that meets an unavailable store tries for `timeout` seconds,
-    0.001 to 86,400. A command or a read that is under way then may take as long again, a
-    run that is being recorded as long again but at most 1 second; `connect` itself gives
-    up on a server that can't be reached after 2. The allocations of the
+    `actor` is recorded with every command that names no other; by default it is
+    "application". With an `incarnation`, from `Allocations.new_incarnation`, it is the
+    participant's name, and decisions and runs are taken only while no newer incarnation of
+    it has begun: the store refuses others with `IncarnationSuperseded`, in the transaction
+    that would record them.
+
+    `max_challengers` above 1 is tournament mode. A call that meets an unavailable store
+    tries for `timeout` seconds, 0.001 to 86,400. A command or a read that is under way then
+    may take as long again, a run that is being recorded as long again but at most 1 second;
+    `connect` itself gives up on a server that can't be reached after 2. The allocations of the
     `cached_workflows` workflows used last are kept in memory: about 1 KB each, and 3 KB
     where runs are spawned. `clock`, `new_id` (for command ids and salts) and `patience`
     replace the sources of time, randomness and waiting.
@@ -78,10 +86,13 @@ def connect(
     parse_count("max_challengers", max_challengers, _MOST_CHALLENGERS)
     parse_count("cached_workflows", cached_workflows, _MOST_CACHED)
     parse_timeout(timeout)
+    incarnation = parse_incarnation(incarnation)
+    if actor is None:
+        actor = incarnation.name if incarnation else DEFAULT_ACTOR
     parsed_actor = Actor(parse_identifier("actor", actor))
     patience = patience or Patience(timeout)
     parse_timeout(patience.timeout)
-    store = open_store(url, patience=patience, migrate=migrate)
+    store = open_store(url, patience=patience, migrate=migrate, incarnation=incarnation)
     return Allocations(
         store,
         actor=parsed_actor,
@@ -125,6 +136,7 @@ class Allocations:
             clock=clock,
             new_id=new_id,
             check_usable=self._check_usable,
+            check_incarnation=self._check_incarnation,
         )
 
     def __repr__(self) -> str:
@@ -173,6 +185,18 @@ class Allocations:
         heads = self._insist(lambda: self._store.decisions.heads(prefix))
         return sorted((head.event.allocation for head in heads), key=lambda found: found.key)
 
+    def newest_of(
+        self, keys: Iterable[WorkflowKey]
+    ) -> dict[WorkflowKey, Recorded[DecisionEvent] | UnreadableEvent]:
+        """The newest decision of each of these workflows that was ever started.
+
+        One statement, so they are of one moment. One that can't be read is given as the
+        error, so that it does not hide the others.
+        """
+        streams = {key.stream: key for key in keys}
+        found = self._insist(lambda: self._store.decisions.newest_of(list(streams)))
+        return {streams[stream]: newest for stream, newest in found.items()}
+
     def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
         """Every decision behind a position, *in commit order*, up to the end of the log."""
         self._check_usable()
@@ -186,6 +210,30 @@ class Allocations:
     def position(self) -> int:
         """The last position of the decision log; 0 when nothing was ever decided."""
         return self._insist(self._store.decisions.end)
+
+    def new_incarnation(self, name: str) -> Incarnation:
+        """Begin the next life of a participant, 1 being the first; *atomic*.
+
+        It waits for what its old incarnation is committing. Once it has returned, that one
+        records no decision and no run any more, in whatever process it is: whoever connected
+        with it is refused with `IncarnationSuperseded`. Where the answer of the store is lost,
+        it is counted up again, so numbers may have gaps.
+
+        Raises `InvalidIdentifier` and `StoreUnavailable`, after which a number may be gone.
+        """
+        parsed = parse_name(name)
+        return self._insist(
+            lambda: participants.begin(self._store.desk, parsed, self._ledger.clock())
+        )
+
+    def newest_incarnation(self, name: str) -> Incarnation | None:
+        """The incarnation of a participant that the store counts now, None where it has none.
+
+        What an earlier one has committed is readable once this was answered, and it commits
+        nothing more. Raises `InvalidIdentifier` and `StoreUnavailable`.
+        """
+        parsed = parse_name(name)
+        return self._insist(lambda: participants.newest(self._store.desk, parsed))
 
     def projections(self, *more: Projection) -> Projections:
         """The read models of this store: of the projections that are installed, and `more`.
@@ -280,6 +328,11 @@ class Allocations:
     def _insist(self, call: Callable[[], T]) -> T:
         self._check_usable()
         return self._ledger.patience.insist(call)
+
+    def _check_incarnation(self) -> None:
+        held = self._store.incarnation
+        if held is not None:
+            self._insist(lambda: participants.look(self._store.desk, held))
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:

@@ -1,6 +1,7 @@
 """From a command to the store: load, decide, append, and settle what became of it."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -15,16 +16,21 @@ from alloc_es.errors import (
     AnswerLost,
     CommandIdReused,
     GenerationConflict,
+    IncarnationSuperseded,
     OutcomeUnknown,
     Refusal,
     StoreUnavailable,
 )
 from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.identity import WorkflowKey
+from alloc_es.scheduler_errors import DecisionInsidePolicy
 from alloc_es.store.log import EventLog
 
 MAX_ATTEMPTS = 100
 """How often a command without an expected generation is decided before it gives up."""
+
+ASKED_FOR: ContextVar[WorkflowKey | None] = ContextVar("asked_for", default=None)
+"""The workflow that a policy is being asked for in this context, which may not decide then."""
 
 _TURNS = 64
 
@@ -78,8 +84,12 @@ class Committer:
     def commit(self, order: Order) -> Committed:
         """Carry out a command; *atomic*, and *idempotent* by its command id.
 
-        Raises a `Refusal`, `GenerationConflict`, `StoreUnavailable` or `OutcomeUnknown`.
+        Raises a `Refusal`, `GenerationConflict`, `IncarnationSuperseded`, `StoreUnavailable`
+        or `OutcomeUnknown`.
         """
+        asked_for = ASKED_FOR.get()
+        if asked_for is not None:
+            raise DecisionInsidePolicy(order.key, asked_for)
         deadline = self._patience.deadline()
         turn = self._turns[hash(order.key) % _TURNS]
         if not turn.acquire(timeout=self._patience.timeout):
@@ -172,15 +182,23 @@ def append(
     """Record an event, or find what holds its place.
 
     An append whose answer was lost is sent again: it can land once only, because its place
-    can be taken once only. Raises `StoreUnavailable` when nothing was recorded,
-    `OutcomeUnknown` when that can't be told.
+    can be taken once only. Raises `StoreUnavailable` or `IncarnationSuperseded` when nothing
+    was recorded, `OutcomeUnknown` when that can't be told.
     """
+    superseded: IncarnationSuperseded | None = None
     in_doubt = False
     attempt = 0
     while True:
         try:
             return Place(log.append(event), ours=True)
         except RecordConflictError:
+            break
+        except IncarnationSuperseded as error:
+            if not in_doubt:
+                raise
+            # What was sent before is committed by now, or never will be: the successor's
+            # number was counted up behind it, or it is refused as this one was.
+            superseded = error
             break
         except StoreUnavailable as error:
             in_doubt = in_doubt or isinstance(error, AnswerLost)
@@ -198,7 +216,10 @@ def append(
         if in_doubt:
             raise _unknown(event, error) from error
         raise
-    return Place(holder, ours=holder is not None and holder.event == event)
+    ours = holder is not None and holder.event == event
+    if superseded and not ours:
+        raise superseded
+    return Place(holder, ours)
 
 
 def _refusal(order: Order, newest: Recorded[DecisionEvent] | None) -> Refusal | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from alloc_es.wording import name_arms, shown, with_article
+from alloc_es.wording import listed, name_arms, shown, with_article
 
 if TYPE_CHECKING:
     from alloc_es.allocation import Allocation, Arm
@@ -65,11 +65,14 @@ class InvalidSplit(Refusal):
 
 
 class UnknownWorkflow(Refusal):
-    """No allocation was ever started for `key`."""
+    """No allocation was ever started for `key`, nor, where many were asked for, for `also`."""
 
-    def __init__(self, key: "WorkflowKey") -> None:
+    def __init__(self, key: "WorkflowKey", also: Sequence["WorkflowKey"] = ()) -> None:
         self.key = key
-        super().__init__(f"{key} was never started; start it with its current version first")
+        self.also = tuple(also)
+        one = f"{key} was never started; start it with its current version first"
+        each = f"{listed((key, *also))} were never started; start each with its current version"
+        super().__init__(f"{each} first" if also else one)
 
 
 class WorkflowAlreadyStarted(Refusal):
@@ -315,6 +318,30 @@ class UnreadableEvent(StoreUnavailable):
             f"it was written by a newer alloc-es or changed by other hands, "
             f"and nothing is guessed from it",
             retryable=False,
+        )
+
+
+class IncarnationSuperseded(AllocationError):
+    """A connection speaks for an old incarnation of a participant; this call recorded nothing.
+
+    `incarnation` of `name` is the connection's, and `successor` the one that the store counts
+    now; None where it knows nobody of that name. It does not settle an earlier
+    `OutcomeUnknown` of the same command id or run id.
+    """
+
+    def __init__(self, name: str, incarnation: int, successor: int | None) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.successor = successor
+        if successor is not None and successor > incarnation:
+            held = f"{name} is at incarnation {successor} now"
+            advice = f"stop this process, incarnation {successor} goes on in its place"
+        else:
+            known = "does not know it" if successor is None else f"is at {successor}"
+            held = f"this store never gave out incarnation {incarnation} of {name}, and {known}"
+            advice = "connect with a new incarnation, once no other process has this name"
+        super().__init__(
+            f"{held}: incarnation {incarnation} may record no decision and no run; {advice}"
         )
 
 

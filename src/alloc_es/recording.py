@@ -1,6 +1,7 @@
 """Recording a group of runs: route, verify behind the fence, and settle what became of each."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +9,13 @@ from eventsourcing.persistence import IntegrityError
 
 from alloc_es.allotting import Allotment, Route, RouteCache
 from alloc_es.clock import Patience
-from alloc_es.errors import AllocationError, AnswerLost, StoreUnavailable, UnknownWorkflow
+from alloc_es.errors import (
+    AllocationError,
+    AnswerLost,
+    IncarnationSuperseded,
+    StoreUnavailable,
+    UnknownWorkflow,
+)
 from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import WorkflowKey
 from alloc_es.store.log import EventLog, Found
@@ -81,6 +88,9 @@ class Recording:
         except IntegrityError as error:
             self._find(group, error)
             return
+        except IncarnationSuperseded as error:
+            self._supersede(group, error)
+            return
         except AnswerLost:
             for allotment in group:
                 allotment.doubt()
@@ -112,6 +122,22 @@ class Recording:
                 allotment.allot(route)
                 self.counts.rerouted += 1
         return _fenced(left)
+
+    def _supersede(self, group: Sequence[Allotment], error: IncarnationSuperseded) -> None:
+        """Refuse a group, but for the runs that an earlier attempt of it has recorded.
+
+        What was sent before is committed by now, or never will be.
+        """
+        doubted = [a.stream for a in group if a.in_doubt]
+        found = _read(self._runs, doubted) if doubted else {}
+        for allotment in group:
+            held = found.get(allotment.stream)
+            if isinstance(held, Recorded):
+                allotment.find(held.event)
+                self.counts.known += 1
+            else:
+                # Each caller raises it, and a raised error gathers the tracebacks of all who do.
+                allotment.fail(held or copy(error))
 
     def _find(self, group: Sequence[Allotment], error: IntegrityError) -> None:
         """Settle those of a refused group that are known; the others are tried again."""

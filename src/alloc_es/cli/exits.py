@@ -3,6 +3,7 @@
 from alloc_es.errors import (
     AllocationError,
     GenerationConflict,
+    IncarnationSuperseded,
     InvalidIdentifier,
     InvalidSetting,
     OutcomeUnknown,
@@ -22,6 +23,7 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (InvalidIdentifier, 2),
     (InvalidSetting, 2),
     (GenerationConflict, 3),
+    (IncarnationSuperseded, 3),
     (StoreUnavailable, 4),
     (OutcomeUnknown, 5),
     (ProjectionNotBuilt, 1),

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
+from alloc_es.incarnation import Incarnation
 from alloc_es.store.log import EventLog
 from alloc_es.store.recorder import LogName, StoreFactory
 from alloc_es.store.session import Desk, Watch
@@ -28,7 +29,10 @@ _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,46}")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An open store. `where` names it for people, without secrets."""
+    """An open store. `where` names it for people, without secrets.
+
+    With an `incarnation` its logs take an event only while that is the newest of its name.
+    """
 
     where: str
     decisions: EventLog[DecisionEvent]
@@ -36,6 +40,7 @@ class Store:
     desk: Desk
     watch: Callable[[], Watch]
     close_connections: Callable[[], None]
+    incarnation: Incarnation | None = None
 
     def log(self, name: LogName) -> EventLog[Any]:
         """One of the two logs, by its name."""
@@ -46,14 +51,17 @@ class Store:
         self.close_connections()
 
 
-def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
+def open_store(
+    url: str, *, patience: Patience, migrate: bool, incarnation: Incarnation | None = None
+) -> Store:
     """Open the store that a URL names and check its schema.
 
     Raises `InvalidSetting` for a URL that is none of ours, `StoreUnavailable` when the
-    store can't be reached or is not what it should be.
+    store can't be reached or is not what it should be. With an `incarnation` the store's logs
+    take an event only while it is the newest of its name, else `IncarnationSuperseded`.
     """
     _refuse_unsafe_option()
-    factory = _factory(url, patience)
+    factory = _factory(url, patience, incarnation)
     try:
         factory.prepare(migrate=migrate)
         return Store(
@@ -63,26 +71,30 @@ def open_store(url: str, *, patience: Patience, migrate: bool) -> Store:
             factory.desk(),
             factory.watch,
             factory.close,
+            incarnation,
         )
     except BaseException:
         factory.close()
         raise
 
 
-def _factory(url: str, patience: Patience) -> StoreFactory:
+def _factory(url: str, patience: Patience, incarnation: Incarnation | None) -> StoreFactory:
     if not _is_text(url):
         raise InvalidSetting("store", f"{shown(url)} is no URL; {_FORMS}")
     match url.partition(":"):
         case ("memory", ":", "" | "//"):
             from alloc_es.store import memory
 
+            if incarnation is not None:
+                problem = "memory: has one connection, of which no other can be the successor"
+                raise InvalidSetting("incarnation", problem)
             return memory.Factory()
         case ("sqlite", _, _):
             from alloc_es.store import sqlite
 
-            return sqlite.Factory(_sqlite_path(url), patience)
+            return sqlite.Factory(_sqlite_path(url), patience, incarnation)
         case ("postgresql" | "postgres", _, _):
-            return _postgres_factory(url, patience)
+            return _postgres_factory(url, patience, incarnation)
         case _:
             raise InvalidSetting(
                 "store", f"no store's URL begins with {shown(url.partition(':')[0])}; {_FORMS}"
@@ -99,7 +111,9 @@ def _sqlite_path(url: str) -> Path:
         raise InvalidSetting("store", f"{url!r} has no place: {error.strerror}") from error
 
 
-def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
+def _postgres_factory(
+    url: str, patience: Patience, incarnation: Incarnation | None
+) -> StoreFactory:
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
@@ -128,7 +142,9 @@ def _postgres_factory(url: str, patience: Patience) -> StoreFactory:
         )
         raise InvalidSetting("store", f"libpq can't read the URL: {reason}") from None
     pooled = pooler == "transaction"
-    return postgres.Factory(parameters, schema, patience.timeout, pooled=pooled)
+    return postgres.Factory(
+        parameters, schema, patience.timeout, pooled=pooled, incarnation=incarnation
+    )
 
 
 def _refuse_unsafe_option() -> None:

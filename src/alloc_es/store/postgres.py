@@ -11,6 +11,7 @@ from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Identifier
 
 from alloc_es.errors import StoreUnavailable
+from alloc_es.incarnation import Incarnation
 from alloc_es.store.postgres_datastore import Datastore
 from alloc_es.store.postgres_desk import PostgresDesk, PostgresWatch
 from alloc_es.store.recorder import (
@@ -37,6 +38,10 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
 
     def __init__(self, datastore: Datastore, events_table_name: str) -> None:
         super().__init__(datastore, events_table_name=events_table_name)
+        # Whoever records as an incarnation reads, in the same statement, from the check of it.
+        self._held: tuple[object, ...] = tuple(datastore.incarnation or ())
+        check = SQL("{0}(%s, %s)").format(Identifier(datastore.schema, "check_incarnation"))
+        guard = SQL(" FROM {0}").format(check) if self._held else SQL("")
         self.channel_name = f"{datastore.schema}.{events_table_name}"
         table = Identifier(datastore.schema, events_table_name)
         columns = SQL("originator_id, originator_version, topic, state")
@@ -54,15 +59,15 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
         ).as_bytes()
         insert = SQL("INSERT INTO {1} ({0}) ").format(columns, table)
         # Rendered once: the driver would render a composed statement at each call.
-        self._insert_one = (
-            insert + SQL("VALUES (%s, %s, %s, %s) RETURNING notification_id")
-        ).as_bytes()
+        one = SQL("SELECT %s, %s, %s, %s") + guard if self._held else SQL("VALUES (%s, %s, %s, %s)")
+        self._insert_one = (insert + one + SQL(" RETURNING notification_id")).as_bytes()
         self._insert_many = (
             insert
             + SQL(
-                "SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::bytea[])"
+                "SELECT rows.* FROM"
+                " unnest(%s::text[], %s::bigint[], %s::text[], %s::bytea[]) AS rows{0}"
                 " RETURNING notification_id"
-            )
+            ).format(SQL(", {0}").format(check) if self._held else SQL(""))
         ).as_bytes()
         self._select_ascending = (stream + SQL(" LIMIT %s")).as_bytes()
         self._select_descending = (stream + SQL(" DESC LIMIT %s")).as_bytes()
@@ -87,14 +92,14 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
         self._share_fence = (
             SQL(
                 "SELECT set_config('idle_in_transaction_session_timeout', '{0}', true),"
-                " {1}(string_to_array(%s, E'\n'))"
+                " {1}(string_to_array(%s, E'\n')){2}"
             )
-            .format(_LONGEST_PAUSE_MS, Identifier(datastore.schema, "share_fence"))
+            .format(_LONGEST_PAUSE_MS, Identifier(datastore.schema, "share_fence"), guard)
             .as_bytes()
         )
         self._record_runs = (
-            SQL("SELECT {0}(%s, %s, %s, %s) AS verified_at")
-            .format(Identifier(datastore.schema, "record_runs"))
+            SQL("SELECT {0}(%s, %s, %s, %s) AS verified_at{1}")
+            .format(Identifier(datastore.schema, "record_runs"), guard)
             .as_bytes()
         )
         self._select_heads = (
@@ -117,7 +122,7 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
         statement = self._insert_one if len(rows) == 1 else self._insert_many
         values = rows[0] if len(rows) == 1 else [list(column) for column in zip(*rows, strict=True)]
         with self.datastore.get_connection() as connection:
-            inserted = connection.execute(statement, values).fetchall()
+            inserted = connection.execute(statement, (*values, *self._held)).fetchall()
         return [row["notification_id"] for row in inserted]
 
     def select_batch(self, after: int, up_to: int, limit: int) -> Sequence[Stored]:
@@ -133,7 +138,8 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             position = self._record(connection, group)
             if position is None:
                 with connection.transaction():
-                    connection.execute(self._share_fence, ("\n".join(group.fences),))
+                    fenced = "\n".join(group.fences)
+                    connection.execute(self._share_fence, (fenced, *self._held))
                     asked = (json.dumps(list(group.fences)),)
                     rows = connection.execute(self._select_newest_decisions, asked).fetchall()
                     group = reroute([notification(row) for row in rows])
@@ -149,6 +155,7 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             "\n".join(group.states),
             "\n".join(group.fences),
             "\n".join(group.fences.values()),
+            *self._held,
         )
         row = connection.execute(self._record_runs, parameters, prepare=True).fetchone()
         assert row is not None
@@ -164,11 +171,19 @@ class Factory(PostgresFactory, StoreFactory):
     """Makes the two logs of a store in one PostgreSQL schema, and its tables."""
 
     def __init__(
-        self, parameters: dict[str, Any], schema: str, timeout: float, *, pooled: bool
+        self,
+        parameters: dict[str, Any],
+        schema: str,
+        timeout: float,
+        *,
+        pooled: bool,
+        incarnation: Incarnation | None,
     ) -> None:
         # Not the library's own __init__, which knows five of libpq's parameters.
         InfrastructureFactory.__init__(self, env={})
-        self.datastore: Datastore = Datastore(parameters, schema, timeout, pooled=pooled)
+        self.datastore: Datastore = Datastore(
+            parameters, schema, timeout, pooled=pooled, incarnation=incarnation
+        )
         self.where = self.datastore.where
 
     def log_recorder(self, table: str) -> PostgresRecorder:

@@ -14,7 +14,8 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
-from alloc_es.errors import AnswerLost, StoreUnavailable
+from alloc_es.errors import AllocationError, AnswerLost, IncarnationSuperseded, StoreUnavailable
+from alloc_es.incarnation import Incarnation
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 
 _POOL_SIZE = 1
@@ -29,6 +30,8 @@ _GRACE = 1.0
 # only says that the connection ends, the statement may have been carried out. The codes:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
+# What check_incarnation raises, with the newest number as its detail.
+_SUPERSEDED = "ZI001"
 _HOPELESS = ("0A", "22", "23", "25006", "28", "2B", "3D", "3F", "42", "53100", "54")
 
 _ROLE_SETTINGS = (
@@ -48,11 +51,18 @@ class Datastore(PostgresDatastore):
     """
 
     def __init__(
-        self, parameters: dict[str, Any], schema: str, timeout: float, *, pooled: bool
+        self,
+        parameters: dict[str, Any],
+        schema: str,
+        timeout: float,
+        *,
+        pooled: bool,
+        incarnation: Incarnation | None,
     ) -> None:
         # First: the library closes even what was never made whole.
         self._process = os.getpid()
         self._closed = False
+        self.incarnation = incarnation
         super().__init__(
             dbname="",
             host="",
@@ -125,7 +135,7 @@ class Datastore(PostgresDatastore):
                 raise
             raise self.mapped(error, sent=sent) from error
         except PersistenceError as error:
-            raise self.mapped(error, sent=sent) from error
+            raise self._superseded(error) or self.mapped(error, sent=sent) from error
 
     @contextmanager
     def direct_connection(self) -> Iterator[Connection[DictRow]]:
@@ -150,6 +160,15 @@ class Datastore(PostgresDatastore):
             return StoreUnavailable(f"{self.where} was closed", retryable=False)
         permanent = state.startswith(_HOPELESS) or _is_refused_login(cause)
         return StoreUnavailable(problem, retryable=not permanent)
+
+    def _superseded(self, error: Exception) -> AllocationError | None:
+        """Our error, if the driver's says that another incarnation has begun."""
+        cause = error.__cause__
+        held = self.incarnation
+        if held is None or not isinstance(cause, psycopg.Error) or cause.sqlstate != _SUPERSEDED:
+            return None
+        newest = cause.diag.message_detail
+        return IncarnationSuperseded(held.name, held.number, int(newest) if newest else None)
 
     def _configure(self, connection: Connection[Any]) -> None:
         assert isinstance(connection, BoundedConnection)

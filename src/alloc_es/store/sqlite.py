@@ -7,14 +7,16 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from eventsourcing.persistence import InfrastructureFactory, Notification
+from eventsourcing.persistence import InfrastructureFactory, Notification, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteCursor, SQLiteFactory
 
 from alloc_es.clock import Patience
 from alloc_es.codec import POSITION, RUN_SPAWNED, digest
 from alloc_es.errors import StoreNotInitialised, StoreUnavailable
+from alloc_es.incarnation import Incarnation
+from alloc_es.store.participants import NEWEST, refuse_superseded
 from alloc_es.store.recorder import (
     UNLIMITED,
     Reroute,
@@ -32,8 +34,11 @@ from alloc_es.store.sqlite_desk import LookingWatch, SQLiteDesk
 class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
     """A log in a table, with positions in a column of their own."""
 
-    def __init__(self, datastore: Datastore, events_table_name: str) -> None:
+    def __init__(
+        self, datastore: Datastore, events_table_name: str, incarnation: Incarnation | None
+    ) -> None:
         super().__init__(datastore, events_table_name)
+        self._incarnation = incarnation
         table = events_table_name
         columns = "originator_id, originator_version, topic, state"
         self.insert_events_statement = f"INSERT INTO {table} ({columns}) VALUES (?, ?, ?, ?)"
@@ -93,9 +98,16 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
         """Events behind a position."""
         return cast(Sequence[Stored], self._rows(self._select_batch, after, up_to, limit))
 
+    def _insert_events(
+        self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], **options: Any
+    ) -> Sequence[int] | None:
+        self._check_incarnation(c)
+        return super()._insert_events(c, stored_events, **options)
+
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group in one transaction, during which nobody else decides."""
         with self.datastore.transaction(commit=True) as cursor:
+            self._check_incarnation(cursor)
             if _is_stale(cursor, group):
                 cursor.execute(self._select_newest_decisions, (json.dumps(list(group.fences)),))
                 group = reroute([notification(row) for row in cursor.fetchall()])
@@ -107,6 +119,12 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
             cursor.executemany(self.insert_events_statement, rows)
         return position
 
+    def _check_incarnation(self, cursor: SQLiteCursor) -> None:
+        if self._incarnation is not None:
+            cursor.execute(NEWEST, (self._incarnation.name,))
+            row = cursor.fetchone()
+            refuse_superseded(self._incarnation, row and row[0])
+
     def _rows(self, statement: str, *parameters: object) -> Sequence[sqlite3.Row]:
         with self.datastore.transaction(commit=False) as cursor:
             cursor.execute(statement, parameters)
@@ -117,16 +135,17 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
 class Factory(SQLiteFactory, StoreFactory):
     """Makes the two logs of a store in one SQLite file, and its tables."""
 
-    def __init__(self, path: Path, patience: Patience) -> None:
+    def __init__(self, path: Path, patience: Patience, incarnation: Incarnation | None) -> None:
         InfrastructureFactory.__init__(self, env={})
         self.datastore: Datastore = Datastore(path, patience.timeout)
         self.where = self.datastore.where
         self._path = path
         self._patience = patience
+        self._incarnation = incarnation
 
     def log_recorder(self, table: str) -> SQLiteRecorder:
         """A recorder of one of the two tables."""
-        return SQLiteRecorder(self.datastore, table)
+        return SQLiteRecorder(self.datastore, table, self._incarnation)
 
     def desk(self) -> SQLiteDesk:
         """Sessions on the tables beside the logs."""
