@@ -60,6 +60,7 @@ class Ledger:
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
     check_usable: Callable[[], None]
+    check_incarnation: Callable[[], None]
 
 
 class Workflow:
@@ -71,7 +72,7 @@ class Workflow:
     outcome and appends nothing), `reason` and `actor`. A command appends one event or
     none, *atomically*, and returns `Committed`. Besides the refusals named at each,
     every command may raise `UnknownWorkflow`, `CommandIdReused`, `GenerationConflict`,
-    `InvalidIdentifier`, `StoreUnavailable` and `OutcomeUnknown`.
+    `InvalidIdentifier`, `IncarnationSuperseded`, `StoreUnavailable` and `OutcomeUnknown`.
     """
 
     def __init__(self, ledger: Ledger, key: WorkflowKey) -> None:
@@ -242,7 +243,8 @@ class Workflow:
         given), or up to a second later for a transaction that is under way.
 
         Raises `UnknownWorkflow`, `RunIdTaken`, `InvalidIdentifier`, `StoreUnavailable`
-        when the run was not recorded, and `OutcomeUnknown` when that can't be told.
+        or `IncarnationSuperseded` when the run was not recorded, and `OutcomeUnknown` when
+        that can't be told.
         """
         return self._ledger.spawner.spawn(*self._asked(run_id, unit, actor, timeout))
 
@@ -289,6 +291,8 @@ class Workflow:
         What is in the command is trusted. Raises what the method of its name raises.
         """
         self._ledger.check_usable()
+        # Here too, so that an old incarnation hears of it where no event would come of its command.
+        self._ledger.check_incarnation()
         return self._ledger.committer.commit(
             Order(
                 key=self.key,
