@@ -27,13 +27,14 @@ from alloc_es.identity import (
     tenant_prefix,
 )
 from alloc_es.incarnation import Incarnation, parse_incarnation, parse_name
+from alloc_es.ledger import Ledger
 from alloc_es.projection import Projection, by_name, installed
 from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store, participants
 from alloc_es.triggers import LEASE, LONGEST_LEASE, Begin, Triggers
 from alloc_es.wording import shown
-from alloc_es.workflow import Ledger, Workflow
+from alloc_es.workflow import Workflow
 
 T = TypeVar("T")
 

@@ -1,8 +1,6 @@
 """The handle on one workflow: every command and question about its allocation."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TypeVar
 
 from alloc_es.allocation import Allocation
@@ -13,7 +11,6 @@ from alloc_es.arguments import (
     parse_version,
     parse_versions,
 )
-from alloc_es.clock import Patience
 from alloc_es.commands import (
     Command,
     CommitAllocation,
@@ -24,7 +21,7 @@ from alloc_es.commands import (
     RollBack,
     Start,
 )
-from alloc_es.committing import Committed, Committer, Order
+from alloc_es.committing import Committed, Order
 from alloc_es.decider import decide
 from alloc_es.errors import UnknownWorkflow
 from alloc_es.events import DecisionEvent, RunSpawned
@@ -38,29 +35,13 @@ from alloc_es.identity import (
     parse_identifier,
     parse_reason,
 )
+from alloc_es.ledger import Ledger
 from alloc_es.routing import Routing
-from alloc_es.spawning import Spawner
 from alloc_es.split import DEFAULT_CHALLENGER_SHARE_BPS, parse_share_bps
 from alloc_es.store import EventLog, Recorded
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str)
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What the handles of one connection share."""
-
-    decisions: EventLog[DecisionEvent]
-    committer: Committer
-    spawner: Spawner
-    patience: Patience
-    actor: Actor
-    max_challengers: int
-    clock: Callable[[], datetime]
-    new_id: Callable[[], str]
-    check_usable: Callable[[], None]
-    check_incarnation: Callable[[], None]
 
 
 class Workflow:
@@ -262,6 +243,11 @@ class Workflow:
         it.
         """
         return await self._ledger.spawner.aspawn(*self._asked(run_id, unit, actor, timeout))
+
+    def find_decision(self, command_id: str) -> Recorded[DecisionEvent] | None:
+        """What a command id has decided here, or None if nothing is recorded under it."""
+        chosen = CommandId(parse_identifier("command id", command_id))
+        return self._read(lambda log: log.command(self.key.stream, chosen))
 
     def find_run(self, run_id: str) -> RunSpawned | None:
         """What a run was allotted, or None if it was never spawned. Raises `RunIdTaken`."""
