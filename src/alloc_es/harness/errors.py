@@ -1,0 +1,113 @@
+"""What a launcher refuses, each with its facts as fields."""
+
+from collections.abc import Iterable, Mapping
+
+from alloc_es.errors import AllocationError
+from alloc_es.wording import with_article
+
+
+class HarnessError(AllocationError):
+    """A launcher refused something; nothing was sent to a participant."""
+
+
+class UnknownParticipant(HarnessError):
+    """Nobody of this `name` was started here; `known` are those who were."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        there = ", ".join(self.known) or "nobody"
+        super().__init__(f"no participant {name} was started here; known: {there}")
+
+
+class AlreadyStarted(HarnessError):
+    """A participant of this `name` runs, as `incarnation`; None while it is being started."""
+
+    def __init__(self, name: str, incarnation: int | None) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        stands = (
+            f"runs already, as incarnation {incarnation}" if incarnation else "is being started"
+        )
+        super().__init__(f"{name} {stands}; restart it for another one")
+
+
+class NotAuthorised(HarnessError):
+    """A participant was asked for what it was not given: its `role`, and what it `may` do."""
+
+    def __init__(self, name: str, role: str, may: str, asked: str) -> None:
+        self.name = name
+        self.role = role
+        self.may = may
+        self.asked = asked
+        super().__init__(f"{name} is {with_article(role)} and may {may}; it was asked to {asked}")
+
+
+class ThreadBudgetSpent(HarnessError):
+    """More threads were `asked` for than are left of the `budget`; `given` says who has them."""
+
+    def __init__(self, name: str, asked: int, budget: int, given: Mapping[str, int]) -> None:
+        self.name = name
+        self.asked = asked
+        self.budget = budget
+        self.given = dict(given)
+        holders = ", ".join(f"{holder} has {count}" for holder, count in self.given.items())
+        left = budget - sum(self.given.values())
+        super().__init__(
+            f"{name} needs {asked} of {budget} threads and {left} are left "
+            f"({holders or 'nobody has any'}); stop a participant or give the launcher more threads"
+        )
+
+
+class ParticipantEnded(HarnessError):
+    """The participant `name` does not run any more: the `reason`."""
+
+    def __init__(self, name: str, incarnation: int, reason: str) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.reason = reason
+        super().__init__(
+            f"{name}, incarnation {incarnation}, has ended: {reason}; restart it to go on"
+        )
+
+
+class ParticipantNotStarted(HarnessError):
+    """A participant did not come up: the `problem`."""
+
+    def __init__(self, name: str, incarnation: int, problem: str) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.problem = problem
+        super().__init__(f"{name}, incarnation {incarnation}, did not come up: {problem}")
+
+
+class CannotKill(HarnessError):
+    """Only a process can be killed; `mode` is another one."""
+
+    def __init__(self, name: str, mode: str) -> None:
+        self.name = name
+        self.mode = mode
+        super().__init__(f"{name} runs as {mode} and only a process can be killed; stop it")
+
+
+class ParticipantFailed(HarnessError):
+    """Carrying out a request raised something that is no refusal: its `kind` and message."""
+
+    def __init__(self, name: str, kind: str, message: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.message = message
+        super().__init__(f"{name} met an unexpected {kind}: {message}")
+
+
+class NotCarriedOut(HarnessError):
+    """A participant has ended before it recorded a request, and can't do so any more."""
+
+    def __init__(self, name: str, incarnation: int, request_id: str) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.request_id = request_id
+        super().__init__(
+            f"{name}, incarnation {incarnation}, has recorded nothing for {request_id} and "
+            f"never will, as it has a successor; ask that one"
+        )

@@ -1,0 +1,119 @@
+"""What a launcher and a participant say to each other, pickled, over a pipe of two ends."""
+
+import pickle
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from alloc_es.harness.errors import ParticipantFailed
+from alloc_es.harness.outcomes import Done, Refused
+from alloc_es.harness.roles import Identity
+from alloc_es.harness.traps import Fall, Point
+from alloc_es.incarnation import Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a participant starts with.
+
+    `opener` is the name, `module:function`, of what opens its store: `open_store`, or
+    what a drill is to find broken.
+    """
+
+    identity: Identity
+    incarnation: Incarnation
+    url: str
+    opener: str
+    timeout: float
+    max_challengers: int
+    threads: int
+
+
+class Ask(NamedTuple):
+    """Carry a request out; known by its id when it comes again."""
+
+    request_id: str
+    request: bytes
+
+
+class Probe(NamedTuple):
+    """What became of a request?"""
+
+    request_id: str
+
+
+class CheckUp(NamedTuple):
+    """How are you?"""
+
+    number: int
+
+
+class SetTrap(NamedTuple):
+    """Fall over at a point."""
+
+    point: Point
+    fall: Fall
+
+
+class StepClock(NamedTuple):
+    """Let the clock be wrong by so many seconds."""
+
+    seconds: float
+
+
+class Stop(NamedTuple):
+    """Finish what is under way, and end."""
+
+
+Message = Ask | Probe | CheckUp | SetTrap | StepClock | Stop
+
+
+class Up(NamedTuple):
+    """It is ready."""
+
+    pid: int
+
+
+class NotUp(NamedTuple):
+    """It could not open its store: why."""
+
+    problem: str
+
+
+class Answer(NamedTuple):
+    """What became of a request."""
+
+    request_id: str
+    outcome: bytes
+
+
+class Standing(NamedTuple):
+    """A request that has no answer yet: under way, or never heard of."""
+
+    request_id: str
+    state: Literal["working", "unheard"]
+
+
+class Vitals(NamedTuple):
+    """How a participant is; see `Health`."""
+
+    number: int
+    peak_rss: int | None
+
+
+Reply = Up | NotUp | Answer | Standing | Vitals
+
+
+def packed(name: str, outcome: Done | Refused) -> bytes:
+    """An outcome as bytes; one that can't be sent becomes a refusal that says so."""
+    try:
+        return pickle.dumps(outcome)
+    except Exception as error:  # noqa: BLE001 - whatever the answer is made of
+        failed = ParticipantFailed(name, type(error).__name__, f"its answer can't be sent: {error}")
+        return pickle.dumps(Refused(failed, outcome.began, outcome.ended))
+
+
+def unpacked(outcome: bytes) -> Done | Refused:
+    """The outcome that was sent."""
+    found: Any = pickle.loads(outcome)
+    assert isinstance(found, Done | Refused)
+    return found
