@@ -1,10 +1,9 @@
 """Named points in a participant's work at which it can be made to fall over, on purpose."""
 
-import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, Literal, cast, get_args
 
 from alloc_es.events import DecisionEvent
@@ -39,7 +38,9 @@ class Traps:
         with self._lock:
             fall = self._set.pop(point, None)
         if fall:
-            os.kill(os.getpid(), _SIGNALS[fall])
+            # To this thread: of those sent to the process another one may hear first, and this
+            # one runs on meanwhile.
+            signal.pthread_kill(get_ident(), _SIGNALS[fall])
 
     def around(self, store: Store) -> Store:
         """The same store, with the points on its way to the disk."""
