@@ -5,7 +5,7 @@ import inspect
 import re
 
 import alloc_es
-from alloc_es import errors
+from alloc_es import errors, scheduling
 
 NAMES = [
     "Allocation",
@@ -22,6 +22,7 @@ NAMES = [
     "CommandIdReused",
     "Committed",
     "DecisionEvent",
+    "DecisionInsidePolicy",
     "Difference",
     "Follower",
     "GenerationConflict",
@@ -31,6 +32,7 @@ NAMES = [
     "NoEarlierVersion",
     "NoSuchChallenger",
     "OutcomeUnknown",
+    "PassStopped",
     "Patience",
     "Projection",
     "ProjectionBehind",
@@ -100,6 +102,13 @@ WORKFLOW = {
     "aspawn_run": SPAWNING,
     "find_run": "(self, run_id: str) -> RunSpawned | None",
     "peek": "(self, unit: str) -> Routing",
+    "send": "(self, command: Start | RegisterChallenger | CommitAllocation | PromoteChallenger"
+    " | RejectChallenger | RollBack, expected_generation: int | None = None,"
+    " command_id: str | None = None, reason: str = '', actor: str | None = None) -> Committed",
+    "preview": "(self, command: Start | RegisterChallenger | CommitAllocation | PromoteChallenger"
+    " | RejectChallenger | RollBack, state: Allocation, *, reason: str = '',"
+    " actor: str | None = None) -> AllocationCommitted | ChallengerRegistered"
+    " | ChallengerRejectedWithoutReplacement | None",
 }
 
 ALLOCATIONS = [
@@ -115,6 +124,52 @@ ALLOCATIONS = [
     "triggers",
     "workflow",
 ]
+
+SCHEDULING = [
+    "Failure",
+    "Goal",
+    "Hold",
+    "PassReport",
+    "PassResult",
+    "Promote",
+    "Proposal",
+    "Register",
+    "Reject",
+    "Reshare",
+    "adecide_pass",
+    "decide_pass",
+]
+
+PASSING = (
+    "(allocations: Allocations, keys: Iterable[WorkflowKey | tuple[str, str]],"
+    " policy: Callable[[Allocation], Hold | Register | Promote | Reject | Reshare"
+    " | Awaitable[Hold | Register | Promote | Reject | Reshare]], *, concurrency: int = 1,"
+    " reached: Callable[[Allocation], bool] | None = None, goal: Goal | None = None,"
+    " actor: str | None = None, max_asks: int = 5, dry_run: bool = False,"
+    " on_result: Callable[[PassResult], object] | None = None) -> PassReport"
+)
+
+PASSES: dict[type, list[str]] = {
+    scheduling.Hold: ["reason"],
+    scheduling.Register: ["version", "share_bps", "reason"],
+    scheduling.Promote: ["version", "reason"],
+    scheduling.Reject: ["version", "replacement", "reason"],
+    scheduling.Reshare: ["shares", "reason"],
+    scheduling.Goal: ["count", "counts", "hard", "every"],
+    scheduling.Failure: ["key", "error_type", "message", "error"],
+    scheduling.PassReport: ["results", "waves", "goal_reached"],
+    scheduling.PassResult: [
+        "key",
+        "outcome",
+        "proposal",
+        "seen",
+        "event",
+        "generation",
+        "asked",
+        "lost_to",
+        "failure",
+    ],
+}
 
 SPAWN_RUNS = (
     "(self, requests: Iterable[SpawnRequest], *, timeout: float | None = None)"
@@ -163,6 +218,15 @@ def test_a_workflow_has_these_methods_with_these_signatures() -> None:
     found = {name: signature(getattr(alloc_es.Workflow, name)) for name in WORKFLOW}
     assert found == WORKFLOW
     assert public(alloc_es.Workflow) == sorted(WORKFLOW)
+
+
+def test_a_pass_takes_these_and_answers_with_these() -> None:
+    """Red when an argument of a pass, or a field of its results, is renamed or moved."""
+    assert scheduling.__all__ == SCHEDULING == sorted(SCHEDULING)
+    for function in (scheduling.decide_pass, scheduling.adecide_pass):
+        assert signature(function) == PASSING
+    fields = {kind.__name__: [f.name for f in dataclasses.fields(kind)] for kind in PASSES}
+    assert fields == {kind.__name__: names for kind, names in PASSES.items()}
 
 
 def test_allocations_have_these_members() -> None:

@@ -47,6 +47,7 @@ from alloc_es.reader_errors import (
     TriggerLost,
 )
 from alloc_es.routing import Routing, bucket_of
+from alloc_es.scheduler_errors import DecisionInsidePolicy, PassStopped
 from alloc_es.spawning import SpawnCounts, SpawnRequest
 from alloc_es.split import Share
 from alloc_es.standing import ProjectionStatus
@@ -71,6 +72,7 @@ __all__ = [
     "CommandIdReused",
     "Committed",
     "DecisionEvent",
+    "DecisionInsidePolicy",
     "Difference",
     "Follower",
     "GenerationConflict",
@@ -82,6 +84,7 @@ __all__ = [
     "NoEarlierVersion",
     "NoSuchChallenger",
     "OutcomeUnknown",
+    "PassStopped",
     "Patience",
     "Projection",
     "ProjectionBehind",

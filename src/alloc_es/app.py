@@ -15,7 +15,7 @@ from alloc_es.building import Books
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
-from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable, UnreadableEvent
+from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, E, RunSpawned
 from alloc_es.following import Tell, surely, tell_log
 from alloc_es.grouping import MAX_GROUP
@@ -185,18 +185,6 @@ class Allocations:
             prefix = tenant_prefix(TenantId(parse_identifier("tenant id", tenant_id)))
         heads = self._insist(lambda: self._store.decisions.heads(prefix))
         return sorted((head.event.allocation for head in heads), key=lambda found: found.key)
-
-    def newest_of(
-        self, keys: Iterable[WorkflowKey]
-    ) -> dict[WorkflowKey, Recorded[DecisionEvent] | UnreadableEvent]:
-        """The newest decision of each of these workflows that was ever started.
-
-        One statement, so they are of one moment. One that can't be read is given as the
-        error, so that it does not hide the others.
-        """
-        streams = {key.stream: key for key in keys}
-        found = self._insist(lambda: self._store.decisions.newest_of(list(streams)))
-        return {streams[stream]: newest for stream, newest in found.items()}
 
     def decisions(self, *, after: int = 0) -> Iterator[Recorded[DecisionEvent]]:
         """Every decision behind a position, *in commit order*, up to the end of the log."""

@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from alloc_es.allocation import Arm
 
 
+_MOST_LISTED = 10
+
+
 def shown(value: object) -> str:
     """Whatever a caller gave, for a message: printable ASCII of at most 80 characters."""
     try:
@@ -21,6 +24,14 @@ def with_article(noun: str) -> str:
     """A noun with the article that it is spoken with."""
     # A unit and a UUID begin with the sound of "you", as all of ours in u do.
     return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
+
+
+def listed(things: Sequence[object]) -> str:
+    """Things one after the other as a sentence has them; of more than ten the first ten."""
+    named = [str(thing) for thing in things[:_MOST_LISTED]]
+    if len(things) > len(named):
+        named.append(f"{len(things) - len(named):,} more")
+    return " and ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
 
 
 def name_arms(arms: Sequence["Arm"]) -> str:

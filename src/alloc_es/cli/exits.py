@@ -17,6 +17,7 @@ from alloc_es.reader_errors import (
     ProjectionStopped,
     TriggerLost,
 )
+from alloc_es.scheduler_errors import PassStopped
 
 EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (Refusal, 1),
@@ -46,5 +47,6 @@ TERMINATED = 143
 
 
 def exit_code(error: AllocationError) -> int:
-    """The exit code that an error ends the process with."""
-    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+    """The exit code that an error ends the process with; a pass ends with that of its cause."""
+    cause = error.error if isinstance(error, PassStopped) else error
+    return next(code for kind, code in EXIT_CODES if isinstance(cause, kind))

@@ -1,0 +1,44 @@
+"""What can go wrong with decide passes."""
+
+from typing import TYPE_CHECKING
+
+from alloc_es.errors import AllocationError, Refusal
+
+if TYPE_CHECKING:
+    from alloc_es.identity import WorkflowKey
+    from alloc_es.scheduling import PassReport
+
+
+class DecisionInsidePolicy(Refusal):
+    """A policy decided on `key` by itself while it was asked for `asked_for`.
+
+    A policy answers, and the pass commits its answer when the wave has ended.
+    """
+
+    def __init__(self, key: "WorkflowKey", asked_for: "WorkflowKey") -> None:
+        self.key = key
+        self.asked_for = asked_for
+        whose = "it" if key == asked_for else str(key)
+        super().__init__(
+            f"the policy was asked for {asked_for} and may not decide on {whose} itself; "
+            f"let it return what it proposes"
+        )
+
+
+class PassStopped(AllocationError):
+    """A decide pass ended early because of `error`, which every workflow would have met.
+
+    `report` holds what was done so far, which stays; the workflows that were not reached are
+    "not run". Where `error` is an `OutcomeUnknown`, the decision that is in doubt is that of
+    a failed result.
+    """
+
+    def __init__(self, report: "PassReport", error: AllocationError) -> None:
+        self.report = report
+        self.error = error
+        counts = report.counts
+        super().__init__(
+            f"the pass stopped with {counts['decided']} of {len(report.results)} workflows decided "
+            f"and {counts['not run']} not run: {error}; what was decided stays, and another pass "
+            f"goes on with the rest"
+        )
