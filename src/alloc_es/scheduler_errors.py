@@ -6,7 +6,7 @@ from alloc_es.errors import AllocationError, Refusal
 
 if TYPE_CHECKING:
     from alloc_es.identity import WorkflowKey
-    from alloc_es.scheduling import PassReport
+    from alloc_es.pass_results import PassReport
 
 
 class DecisionInsidePolicy(Refusal):

@@ -185,7 +185,7 @@ class Worker:
     def _decided(self, request_id: str, request: Decide) -> Committed | None:
         """What became of a proposal; None of one that holds."""
         proposal = parse_proposal(request.proposal)
-        command = command_of(proposal, new_id())
+        command = command_of(proposal, new_id)
         if command is None:
             return None
         return self._allocations.workflow(*request.key).send(
