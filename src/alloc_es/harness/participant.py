@@ -19,6 +19,7 @@ from alloc_es.harness.protocol import (
     Answer,
     Ask,
     CheckUp,
+    FillDisk,
     Message,
     NotUp,
     Probe,
@@ -204,6 +205,11 @@ class Participant:
         if self.mode == "in_process":
             raise InvalidSetting("seconds", f"{self.name} shares its launcher's clock")
         self._outbox.put(StepClock(seconds))
+
+    def fill_disk(self, *, full: bool) -> None:
+        """Let every write of its process to a file fail, as on a full disk, or succeed again."""
+        self._need_process()
+        self._outbox.put(FillDisk(full))
 
     def pause(self) -> None:
         """SIGSTOP: its process does nothing until `resume`."""

@@ -60,11 +60,17 @@ class StepClock(NamedTuple):
     seconds: float
 
 
+class FillDisk(NamedTuple):
+    """Let no file of the process grow or be written, as on a full disk, or let them again."""
+
+    full: bool
+
+
 class Stop(NamedTuple):
     """Finish what is under way, and end."""
 
 
-Message = Ask | Probe | CheckUp | SetTrap | StepClock | Stop
+Message = Ask | Probe | CheckUp | SetTrap | StepClock | FillDisk | Stop
 
 
 class Up(NamedTuple):

@@ -22,6 +22,7 @@ from alloc_es.harness.protocol import (
     Answer,
     Ask,
     CheckUp,
+    FillDisk,
     Message,
     Opening,
     Probe,
@@ -86,6 +87,8 @@ class Worker:
                 self._traps.set(message.point, message.fall)
             case StepClock():
                 self._clock_off_by = timedelta(seconds=message.seconds)
+            case FillDisk():
+                fill_disk(full=message.full)
             case Stop():
                 return False
             case _:
@@ -214,6 +217,14 @@ class Worker:
 def is_in_doubt(outcome: Done | Refused) -> bool:
     """Whether the store did not say what became of the request."""
     return isinstance(outcome, Refused) and isinstance(outcome.error, OutcomeUnknown)
+
+
+def fill_disk(*, full: bool) -> None:
+    """Let every write to a file fail from now on, or let them succeed again."""
+    from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+
+    _, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (0 if full else hard, hard))
 
 
 def peak_rss_of_this_process() -> int | None:
