@@ -9,10 +9,10 @@ import pytest
 from alloc_es import Allocations, RunSpawned, connect
 from alloc_es.codec import POSITION, encode
 from alloc_es.recording import Recording
+from alloc_es.rules import findings
 from alloc_es.store.memory import MemoryRecorder
 from alloc_es.store.recorder import Reroute, RunGroup
 from alloc_es.store.sqlite_datastore import Datastore
-from tests.fence import checking
 from tests.fence.holding import (
     KEY,
     PROMOTION,
@@ -257,7 +257,7 @@ def require_recorded(allocations: Allocations, run: RunSpawned, generation: int)
     """It is the last run of the log, of a generation, verified at the end of the decisions."""
     assert run == [each.event for each in allocations.runs()][-1]
     assert (run.generation, run.decision_position) == (generation, allocations.position())
-    assert checking.misrouted(list(allocations.decisions()), list(allocations.runs())) == []
+    assert list(findings(allocations.decisions(), allocations.runs())) == []
 
 
 def note_beginning(monkeypatch: pytest.MonkeyPatch) -> Event:

@@ -1,0 +1,47 @@
+"""What the two logs of a store must show: one function per rule, and a pass over a log for all.
+
+Everything here is pure and reads recorded events only, in the order of their positions.
+"""
+
+from alloc_es.rules.decisions import (
+    Order,
+    allocations,
+    challengers,
+    decision_findings,
+    rejections,
+    slots,
+    transitions,
+)
+from alloc_es.rules.finding import RULES, Finding
+from alloc_es.rules.runs import (
+    RunIds,
+    RunOrder,
+    begun,
+    findings,
+    newest,
+    routing,
+    run_findings,
+    service,
+)
+from alloc_es.rules.timeline import Timeline
+
+__all__ = [
+    "RULES",
+    "Finding",
+    "Order",
+    "RunIds",
+    "RunOrder",
+    "Timeline",
+    "allocations",
+    "begun",
+    "challengers",
+    "decision_findings",
+    "findings",
+    "newest",
+    "rejections",
+    "routing",
+    "run_findings",
+    "service",
+    "slots",
+    "transitions",
+]

@@ -1,0 +1,60 @@
+"""What held for each workflow at each position of the decision log."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from alloc_es.allocation import Allocation
+from alloc_es.events import DecisionEvent, Recorded
+from alloc_es.identity import WorkflowKey
+from alloc_es.routing import Router
+
+
+class Timeline:
+    """The allocations of a decision log, held in memory; add decisions in their order."""
+
+    def __init__(self, decisions: Iterable[Recorded[DecisionEvent]] = ()) -> None:
+        self.end = 0
+        """The position of the last decision; 0 before the first."""
+        self._positions: defaultdict[WorkflowKey, list[int]] = defaultdict(list)
+        self._allocations: defaultdict[WorkflowKey, list[Allocation]] = defaultdict(list)
+        self._generations: dict[tuple[WorkflowKey, int], Allocation] = {}
+        self._routers: dict[tuple[WorkflowKey, int], Router] = {}
+        for each in decisions:
+            self.add(each)
+
+    def add(self, decision: Recorded[DecisionEvent]) -> None:
+        """Take in the next decision."""
+        key, allocation = decision.event.key, decision.event.allocation
+        self.end = decision.position
+        self._positions[key].append(decision.position)
+        self._allocations[key].append(allocation)
+        self._generations[key, allocation.generation] = allocation
+
+    def last(self, key: WorkflowKey) -> Allocation | None:
+        """The allocation of the last decision on a workflow; None before its first."""
+        allocations = self._allocations.get(key)
+        return allocations[-1] if allocations else None
+
+    def at(self, key: WorkflowKey, position: int) -> Allocation | None:
+        """The newest allocation of a workflow at a position; None before its first."""
+        count = bisect_right(self._positions.get(key, ()), position)
+        return self._allocations[key][count - 1] if count else None
+
+    def between(self, key: WorkflowKey, first: int, last: int) -> Sequence[Allocation]:
+        """What held at position `first` and whatever came after it, up to `last`."""
+        positions = self._positions.get(key, ())
+        begin = bisect_right(positions, first) - 1
+        end = max(begin + 1, bisect_right(positions, last))
+        return self._allocations.get(key, [])[max(begin, 0) : end]
+
+    def generation(self, key: WorkflowKey, generation: int) -> Allocation | None:
+        """The allocation that a generation made, or None."""
+        return self._generations.get((key, generation))
+
+    def router(self, key: WorkflowKey, generation: int) -> Router | None:
+        """The router of a generation, or None; kept for the next run of it."""
+        router = self._routers.get((key, generation))
+        if router is None and (allocation := self.generation(key, generation)):
+            router = self._routers[key, generation] = Router(allocation)
+        return router

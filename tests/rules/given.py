@@ -1,0 +1,86 @@
+"""Logs to break: made by the command API, then changed in one event."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from alloc_es import DecisionEvent, Recorded, Workflow, connect
+from alloc_es.codec import decode, encode
+from alloc_es.events import Event
+
+E = TypeVar("E", bound=Event)
+
+KEY = ("acme", "triage")
+
+Decisions = list[Recorded[DecisionEvent]]
+Act = Callable[[Workflow], object]
+
+
+def decided(*acts: Act, most: int = 2) -> Decisions:
+    """The decision log of a workflow that was started with v1 and acted upon.
+
+    Another workflow was started before it, so its positions are its generations and 1.
+    """
+    with connect("memory:", max_challengers=most) as allocations:
+        allocations.workflow("acme", "other").start("w1")
+        workflow = allocations.workflow(*KEY)
+        workflow.start("v1")
+        for act in acts:
+            act(workflow)
+        return list(allocations.decisions())
+
+
+def register(version: str, share_bps: int = 500) -> Act:
+    return lambda workflow: workflow.register_challenger(version, share_bps)
+
+
+def commit(**shares: int) -> Act:
+    return lambda workflow: workflow.commit_allocation(shares)
+
+
+def promote(version: str) -> Act:
+    return lambda workflow: workflow.promote_challenger(version)
+
+
+def reject(version: str, replacement: str | None = None) -> Act:
+    if replacement is None:
+        return lambda workflow: workflow.reject_challenger(version)
+    return lambda workflow: workflow.reject_challenger(version, replacement=replacement)
+
+
+def roll_back(to_generation: int | None = None) -> Act:
+    return lambda workflow: workflow.roll_back(to_generation=to_generation)
+
+
+def edited(log: Sequence[Recorded[E]], place: int, **fields: object) -> list[Recorded[E]]:
+    """The log with other fields in one event; those of a decision may be its allocation's."""
+    event: Any = log[place].event
+    if hasattr(event, "allocation"):
+        inner = {name: fields.pop(name) for name in [*fields] if hasattr(event.allocation, name)}
+        fields["allocation"] = event.allocation.model_copy(update=inner)
+    return put(log, place, event.model_copy(update=fields))
+
+
+def rewritten(
+    log: Sequence[Recorded[E]], place: int, change: Callable[[Any], object], name: str | None = None
+) -> list[Recorded[E]]:
+    """The log with one event's JSON changed by hand, and maybe its type, as far as it decodes."""
+    event = log[place].event
+    topic, stored = encode(event)
+    fields = json.loads(stored)
+    change(fields)
+    made = decode(
+        name or topic,
+        json.dumps(fields).encode(),
+        stream=event.originator_id,
+        version=event.originator_version,
+    )
+    return put(log, place, cast(E, made))
+
+
+def put(log: Sequence[Recorded[E]], place: int, event: E) -> list[Recorded[E]]:
+    """The log with another event in a place."""
+    changed = list(log)
+    changed[place] = replace(changed[place], event=event)
+    return changed
