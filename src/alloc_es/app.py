@@ -4,7 +4,7 @@ import builtins
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from alloc_es.allocation import Allocation
 from alloc_es.arguments import parse_count, parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books
-from alloc_es.clock import Patience, new_id, utc_now
+from alloc_es.clock import Patience, aware_time, new_id, utc_now
 from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
@@ -32,6 +32,7 @@ from alloc_es.projection import Projection, by_name, installed
 from alloc_es.projections import Projections
 from alloc_es.spawning import SpawnCounts, Spawner, SpawnRequest, parse_requests
 from alloc_es.store import EventLog, Recorded, Store, open_store, participants
+from alloc_es.store.recorder import LOGS, LogName
 from alloc_es.triggers import LEASE, LONGEST_LEASE, Begin, Triggers
 from alloc_es.wording import shown
 from alloc_es.workflow import Workflow
@@ -100,7 +101,7 @@ def connect(
         max_challengers=max_challengers,
         cached_workflows=cached_workflows,
         patience=patience,
-        clock=partial(_aware_time, clock),
+        clock=partial(aware_time, clock),
         new_id=new_id,
     )
 
@@ -196,9 +197,11 @@ class Allocations:
         self._check_usable()
         return self._scan(self._store.runs, parse_ordinal("after", "position", after))
 
-    def position(self) -> int:
-        """The last position of the decision log; 0 when nothing was ever decided."""
-        return self._insist(self._store.decisions.end)
+    def position(self, log: LogName = "decisions") -> int:
+        """The last position of the decision log, or of the run log; 0 while it is empty."""
+        if log not in LOGS:
+            raise InvalidSetting("log", f"{shown(log)} is none of {', '.join(LOGS)}")
+        return self._insist(self._store.log(log).end)
 
     def new_incarnation(self, name: str) -> Incarnation:
         """Begin the next life of a participant, 1 being the first; *atomic*.
@@ -332,13 +335,3 @@ class Allocations:
             )
         if self._closed:
             raise StoreUnavailable(f"this connection to {self.store} was closed", retryable=False)
-
-
-def _aware_time(clock: Callable[[], object]) -> datetime:
-    now = clock()
-    if not isinstance(now, datetime) or now.utcoffset() is None:
-        raise InvalidSetting("clock", f"it says {shown(now)}, not a datetime with its time zone")
-    try:
-        return now.astimezone(UTC)
-    except OverflowError:
-        raise InvalidSetting("clock", f"it says {shown(now)}, which UTC can't say") from None

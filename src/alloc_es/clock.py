@@ -8,7 +8,8 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from alloc_es.errors import AnswerLost, StoreUnavailable
+from alloc_es.errors import AnswerLost, InvalidSetting, StoreUnavailable
+from alloc_es.wording import shown
 
 T = TypeVar("T")
 
@@ -19,6 +20,17 @@ _LONGEST_WAIT = 0.1
 def utc_now() -> datetime:
     """The wall clock. It stamps events and orders nothing."""
     return datetime.now(UTC)
+
+
+def aware_time(clock: Callable[[], object]) -> datetime:
+    """What a clock says, in UTC; raises `InvalidSetting` for what is no moment."""
+    now = clock()
+    if not isinstance(now, datetime) or now.utcoffset() is None:
+        raise InvalidSetting("clock", f"it says {shown(now)}, not a datetime with its time zone")
+    try:
+        return now.astimezone(UTC)
+    except OverflowError:
+        raise InvalidSetting("clock", f"it says {shown(now)}, which UTC can't say") from None
 
 
 def new_id() -> str:
