@@ -26,6 +26,8 @@ NAMES = [
     "Difference",
     "Follower",
     "GenerationConflict",
+    "Incarnation",
+    "IncarnationSuperseded",
     "InvalidIdentifier",
     "InvalidSetting",
     "InvalidSplit",
@@ -68,7 +70,8 @@ NAMES = [
 ]
 
 CONNECT = (
-    "(url: str = 'sqlite:///alloc.db', *, actor: str = 'application', max_challengers: int = 1,"
+    "(url: str = 'sqlite:///alloc.db', *, actor: str | None = None,"
+    " incarnation: Incarnation | None = None, max_challengers: int = 1,"
     " timeout: float = 10.0, cached_workflows: int = 10000, migrate: bool = True,"
     " clock: Callable[[], datetime] = utc_now,"
     " new_id: Callable[[], str] = new_id, patience: Patience | None = None) -> Allocations"
@@ -115,6 +118,8 @@ ALLOCATIONS = [
     "close",
     "decisions",
     "list",
+    "new_incarnation",
+    "newest_incarnation",
     "position",
     "projections",
     "runs",

@@ -56,6 +56,8 @@ def examples() -> list[AllocationError]:
         errors.UnreadableEvent("allocation/a/b", 3, "AllocationCommitted", "actor: missing"),
         errors.OutcomeUnknown(KEY, "no answer", command_id="c-1"),
         errors.OutcomeUnknown(KEY, "no answer", run_id="r-1"),
+        errors.IncarnationSuperseded("scheduler-a", 1, 2),
+        errors.IncarnationSuperseded("scheduler-a", 2, None),
     ]
 
 
@@ -136,6 +138,14 @@ def test_an_error_passes_through_a_context_manager(error: AllocationError) -> No
         (examples()[14], ["nothing was ever decided", "still be legal"]),
         (examples()[20], ["c-1", "may or may not", "same command id"]),
         (examples()[21], ["r-1", "same run id"]),
+        (
+            errors.IncarnationSuperseded("scheduler-a", 1, 2),
+            ["scheduler-a is at incarnation 2", "incarnation 1 may record", "stop this process"],
+        ),
+        (
+            errors.IncarnationSuperseded("scheduler-a", 2, 1),
+            ["never gave out incarnation 2 of scheduler-a", "at 1", "new incarnation"],
+        ),
     ],
 )
 def test_a_message_says_what_held_what_was_asked_and_what_to_do(

@@ -130,6 +130,7 @@ def test_the_api_describes_every_member(kind: type) -> None:
         alloc_es.Column,
         alloc_es.Committed,
         alloc_es.Difference,
+        alloc_es.Incarnation,
         alloc_es.Projection,
         alloc_es.ProjectionStatus,
         alloc_es.Recorded,
