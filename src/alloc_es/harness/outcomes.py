@@ -61,8 +61,9 @@ class Health:
 
     `state` is "up", "silent" (it runs and did not answer in time) or "ended". `silent_for`
     are the seconds since it was last heard of. `peak_rss` is the most memory, in bytes,
-    that its process ever held; a thread or a task has none of its own. `under_way` counts
-    the requests that it was sent and has not answered.
+    that its process ever held; a thread or a task has none of its own. `rerouted` counts
+    the runs that its connection, which tasks share, routed again behind a decision.
+    `under_way` counts the requests that it was sent and has not answered.
     """
 
     state: Literal["up", "silent", "ended"]
@@ -71,4 +72,5 @@ class Health:
     exit_code: int | None
     silent_for: float | None
     peak_rss: int | None
+    rerouted: int | None
     under_way: int

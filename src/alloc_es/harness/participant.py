@@ -88,7 +88,7 @@ class Participant:
         self._gone = Event()
         self._last_heard: float | None = None
         self._checks = count(1)
-        self._vitals: dict[int, tuple[Event, list[int | None]]] = {}
+        self._vitals: dict[int, tuple[Event, list[Vitals]]] = {}
         # Written by a thread of its own: a participant that was stopped reads nothing, and its
         # pipe fills up.
         self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
@@ -178,7 +178,7 @@ class Participant:
 
     def health(self, within: float = PROBE_WITHIN) -> Health:
         """Ask how it is, and wait so many seconds for it."""
-        number, heard, vitals = next(self._checks), Event(), list[int | None]()
+        number, heard, vitals = next(self._checks), Event(), list[Vitals]()
         self._vitals[number] = (heard, vitals)
         self._outbox.put(CheckUp(number))
         running = not self._gone.is_set()
@@ -191,7 +191,8 @@ class Participant:
             pid=self.pid,
             exit_code=self._runner.exit_code,
             silent_for=None if last is None else time.monotonic() - last,
-            peak_rss=vitals[0] if vitals else None,
+            peak_rss=vitals[0].peak_rss if vitals else None,
+            rerouted=vitals[0].rerouted if vitals else None,
             under_way=len(self._pending),
         )
 
@@ -299,7 +300,7 @@ class Participant:
                     pending.heard.set()
             case Vitals():
                 heard, vitals = self._vitals.get(reply.number, (Event(), []))
-                vitals.append(reply.peak_rss)
+                vitals.append(reply)
                 heard.set()
 
     def _settle(self, answer: Answer) -> None:

@@ -104,6 +104,7 @@ class Vitals(NamedTuple):
 
     number: int
     peak_rss: int | None
+    rerouted: int
 
 
 Reply = Up | NotUp | Answer | Standing | Vitals

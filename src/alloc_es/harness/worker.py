@@ -82,7 +82,8 @@ class Worker:
             case Probe():
                 self._answer_again(message.request_id)
             case CheckUp():
-                self._tell(Vitals(message.number, self._peak_rss()))
+                rerouted = self._allocations.spawn_counts().rerouted
+                self._tell(Vitals(message.number, self._peak_rss(), rerouted))
             case SetTrap():
                 self._traps.set(message.point, message.fall)
             case StepClock():
