@@ -1,0 +1,1 @@
+"""Put a store under fire, and check from its logs alone that every promise held."""

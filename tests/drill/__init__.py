@@ -1,0 +1,1 @@
+"""The drill: what breaks a store on purpose, and what tells whether it held."""
