@@ -29,6 +29,27 @@ def test_options_of_a_url_reach_the_server(postgres_url: str) -> None:
     assert ("my scheduler",) in applications
 
 
+def test_a_process_opens_no_more_connections_than_its_url_says(postgres_url: str) -> None:
+    """Red when the pool grows as it likes."""
+    url = f"{postgres_url}&application_name=few&connections=4"
+    with connect(url, timeout=60) as allocations, raw(postgres_url) as observer:
+        keys = [allocations.workflow("acme", f"workflow-{number}") for number in range(64)]
+        with ThreadPoolExecutor(64) as callers:
+            list(callers.map(lambda workflow: workflow.start("v1"), keys))
+        counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'"
+        ((opened,),) = observer.execute(counted)
+        assert len(allocations.list("acme")) == 64
+    assert 1 < opened <= 4
+
+
+@pytest.mark.parametrize("connections", ["0", "1001", "many", "-1", ""])
+def test_no_number_of_connections_is_refused(connections: str) -> None:
+    """Red when whatever stands there is taken for a number."""
+    with pytest.raises(InvalidSetting) as refused:
+        connect(f"postgresql://localhost/?connections={connections}")
+    assert refused.value.setting == "connections"
+
+
 def test_a_schema_of_a_url_keeps_stores_apart(postgres_url: str) -> None:
     """Red when the migration leaves the search path as it is."""
     with connect(postgres_url) as allocations:

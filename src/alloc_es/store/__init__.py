@@ -1,12 +1,10 @@
 """Stores: two logs, of decisions and of runs, behind one URL."""
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
 
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
@@ -19,12 +17,9 @@ from alloc_es.wording import shown
 
 __all__ = ["EventLog", "Recorded", "Store", "open_store"]
 
-_DEFAULT_SCHEMA = "alloc_es"
 _FORMS = "use memory:, sqlite:///path or postgresql://host/database"
 _UNSAFE = "POSTGRES_ENABLE_DB_FUNCTIONS"
 _OFF = frozenset({"", "n", "no", "f", "false", "off", "0"})
-# With ".decision_events" it names a channel, which PostgreSQL takes up to 63 characters of.
-_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,46}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,36 +110,12 @@ def _postgres_factory(
     url: str, patience: Patience, incarnation: Incarnation | None
 ) -> StoreFactory:
     try:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-
         from alloc_es.store import postgres
+        from alloc_es.store.postgres_url import PostgresUrl
     except ImportError as error:
         problem = f"PostgreSQL needs the extra: pip install 'alloc-es[postgres]' ({error})"
         raise InvalidSetting("store", problem) from error
-    base, _, query = url.partition("?")
-    if base.count("@") > 1:
-        raise InvalidSetting("store", "the URL has two @; write one in a password as %40")
-    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
-    schema = options.pop("schema", _DEFAULT_SCHEMA)
-    if not _SCHEMA_NAME.fullmatch(schema):
-        raise InvalidSetting("schema", f"{schema!r} can't be one; use a-z, 0-9 and _, up to 47")
-    pooler = options.pop("pooler", "session")
-    if pooler not in ("session", "transaction"):
-        raise InvalidSetting("pooler", f"{pooler!r} is neither 'session' nor 'transaction'")
-    try:
-        # libpq reads %20 as a blank and + as itself.
-        parameters = conninfo_to_dict(f"{base}?{urlencode(options, quote_via=quote)}")
-    except ProgrammingError as error:
-        secret = "@" in url or "password" in url
-        reason = (
-            "it is not shown, as it holds a password" if secret else " ".join(str(error).split())
-        )
-        raise InvalidSetting("store", f"libpq can't read the URL: {reason}") from None
-    pooled = pooler == "transaction"
-    return postgres.Factory(
-        parameters, schema, patience.timeout, pooled=pooled, incarnation=incarnation
-    )
+    return postgres.Factory(PostgresUrl.parse(url), patience.timeout, incarnation)
 
 
 def _refuse_unsafe_option() -> None:

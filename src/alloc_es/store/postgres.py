@@ -14,6 +14,7 @@ from alloc_es.errors import StoreUnavailable
 from alloc_es.incarnation import Incarnation
 from alloc_es.store.postgres_datastore import Datastore
 from alloc_es.store.postgres_desk import PostgresDesk, PostgresWatch
+from alloc_es.store.postgres_url import PostgresUrl
 from alloc_es.store.recorder import (
     LOGS,
     Reroute,
@@ -170,20 +171,10 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
 class Factory(PostgresFactory, StoreFactory):
     """Makes the two logs of a store in one PostgreSQL schema, and its tables."""
 
-    def __init__(
-        self,
-        parameters: dict[str, Any],
-        schema: str,
-        timeout: float,
-        *,
-        pooled: bool,
-        incarnation: Incarnation | None,
-    ) -> None:
+    def __init__(self, url: PostgresUrl, timeout: float, incarnation: Incarnation | None) -> None:
         # Not the library's own __init__, which knows five of libpq's parameters.
         InfrastructureFactory.__init__(self, env={})
-        self.datastore: Datastore = Datastore(
-            parameters, schema, timeout, pooled=pooled, incarnation=incarnation
-        )
+        self.datastore: Datastore = Datastore(url, timeout, incarnation)
         self.where = self.datastore.where
 
     def log_recorder(self, table: str) -> PostgresRecorder:

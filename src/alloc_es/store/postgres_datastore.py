@@ -17,9 +17,9 @@ from psycopg_pool import PoolTimeout
 from alloc_es.errors import AllocationError, AnswerLost, IncarnationSuperseded, StoreUnavailable
 from alloc_es.incarnation import Incarnation
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
+from alloc_es.store.postgres_url import PostgresUrl
 
 _POOL_SIZE = 1
-_POOL_GROWTH = 9
 # Seconds that one try waits for a connection: less than the caller of a run waits for a group
 # that is under way, so that it is told what certainly was not recorded.
 _POOL_WAIT = 0.5
@@ -50,15 +50,7 @@ class Datastore(PostgresDatastore):
     not a conflict leaves here in ours.
     """
 
-    def __init__(
-        self,
-        parameters: dict[str, Any],
-        schema: str,
-        timeout: float,
-        *,
-        pooled: bool,
-        incarnation: Incarnation | None,
-    ) -> None:
+    def __init__(self, url: PostgresUrl, timeout: float, incarnation: Incarnation | None) -> None:
         # First: the library closes even what was never made whole.
         self._process = os.getpid()
         self._closed = False
@@ -71,8 +63,8 @@ class Datastore(PostgresDatastore):
             password="",
             connect_timeout=min(_POOL_WAIT, timeout),
             pool_size=_POOL_SIZE,
-            max_overflow=_POOL_GROWTH,
-            schema=schema,
+            max_overflow=url.connections - _POOL_SIZE,
+            schema=url.schema,
             originator_id_type="text",
         )
         self.parameters = {
@@ -83,13 +75,13 @@ class Datastore(PostgresDatastore):
             "keepalives_interval": 5,
             "keepalives_count": 3,
             "application_name": "alloc-es",
-            **parameters,
+            **url.parameters,
             "client_encoding": "UTF8",
         }
-        self.pooled = pooled
+        self.pooled = url.pooled
         # A pooler of transactions may run each of them in another session of the server.
         self._options: dict[str, Any] = {"row_factory": dict_row}
-        if pooled:
+        if url.pooled:
             self._options["prepare_threshold"] = None
         self.pool.kwargs = {**self.parameters, **self._options}
         self.pool.connection_class = BoundedConnection
@@ -97,7 +89,7 @@ class Datastore(PostgresDatastore):
         # By default the pool doubles its wait after each failed attempt to connect, for up to
         # five minutes, and nobody who asks for a connection makes it try sooner.
         self.pool.reconnect_timeout = min(CONNECT_TIMEOUT, timeout)
-        self.where = _describe(self.parameters, schema)
+        self.where = _describe(self.parameters, url.schema)
         # Read committed, because the lock that orders commits is waited for inside the
         # statement that inserts: a snapshot from before that wait would be out of date.
         # And what was acknowledged must not be lost because a role does not wait for the disk.
@@ -107,7 +99,7 @@ class Datastore(PostgresDatastore):
             " SET standard_conforming_strings = on; SET search_path = {1};"
             " SELECT set_config('synchronous_commit', 'on', false)"
             " WHERE current_setting('synchronous_commit') = 'off'"
-        ).format(round(timeout * 1000), Identifier(schema))
+        ).format(round(timeout * 1000), Identifier(url.schema))
 
     def close(self) -> None:
         """Close the pool, unless a fork has handed it to this process with its sockets."""
