@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli import deciding, demo, projecting, reading, spawning, triggering
+from alloc_es.cli import deciding, demo, drilling, projecting, reading, spawning, triggering
 from alloc_es.cli.documents import Ended, error_document
 from alloc_es.cli.exits import (
     BROKEN_PIPE,
@@ -45,7 +45,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_OF_ALL = (*deciding.COMMANDS, *reading.COMMANDS, spawning.spawn, triggering.triggers, demo.demo)
+_OF_ALL = (
+    *deciding.COMMANDS,
+    *reading.COMMANDS,
+    spawning.spawn,
+    triggering.triggers,
+    demo.demo,
+    drilling.drill,
+)
 _GROUP = "projections"
 
 for command in _OF_ALL:
