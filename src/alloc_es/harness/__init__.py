@@ -1,6 +1,6 @@
 """Running schedulers, spawners and observers: as tasks, threads or processes of one launcher."""
 
-from alloc_es.harness.budget import physical_cores
+from alloc_es.harness.cores import physical_cores
 from alloc_es.harness.errors import (
     AlreadyStarted,
     CannotKill,
@@ -12,10 +12,12 @@ from alloc_es.harness.errors import (
     ParticipantNotStarted,
     ThreadBudgetSpent,
     UnknownParticipant,
+    UnreadableRequest,
 )
 from alloc_es.harness.launcher import Launcher
 from alloc_es.harness.outcomes import Done, Health, Outcome, Refused, Resolved, Unknown
-from alloc_es.harness.participant import Participant, Pending
+from alloc_es.harness.participant import Participant
+from alloc_es.harness.pending import Pending
 from alloc_es.harness.roles import Decide, Identity, Pass, Read, Request, Role, Spawn
 from alloc_es.harness.runners import Mode
 
@@ -47,5 +49,6 @@ __all__ = [
     "ThreadBudgetSpent",
     "Unknown",
     "UnknownParticipant",
+    "UnreadableRequest",
     "physical_cores",
 ]

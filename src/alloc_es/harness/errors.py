@@ -7,7 +7,7 @@ from alloc_es.wording import with_article
 
 
 class HarnessError(AllocationError):
-    """A launcher refused something; nothing was sent to a participant."""
+    """What a launcher and its participants refuse, or fail at."""
 
 
 class UnknownParticipant(HarnessError):
@@ -21,7 +21,10 @@ class UnknownParticipant(HarnessError):
 
 
 class AlreadyStarted(HarnessError):
-    """A participant of this `name` runs, as `incarnation`; None while it is being started."""
+    """A participant of this `name` runs, as `incarnation`; None while it is being started.
+
+    Nothing was started.
+    """
 
     def __init__(self, name: str, incarnation: int | None) -> None:
         self.name = name
@@ -33,7 +36,10 @@ class AlreadyStarted(HarnessError):
 
 
 class NotAuthorised(HarnessError):
-    """A participant was asked for what it was not given: its `role`, and what it `may` do."""
+    """`name` was `asked` for what it was not given: its `role`, and what it `may` do.
+
+    Nothing was sent to it.
+    """
 
     def __init__(self, name: str, role: str, may: str, asked: str) -> None:
         self.name = name
@@ -72,7 +78,7 @@ class ParticipantEnded(HarnessError):
 
 
 class ParticipantNotStarted(HarnessError):
-    """A participant did not come up: the `problem`."""
+    """A participant did not come up: the `problem`. Nothing is left of it."""
 
     def __init__(self, name: str, incarnation: int, problem: str) -> None:
         self.name = name
@@ -90,8 +96,26 @@ class CannotKill(HarnessError):
         super().__init__(f"{name} runs as {mode} and only a process can be killed; stop it")
 
 
+class UnreadableRequest(HarnessError):
+    """A request can't be sent to `name`, or not be read there: the `problem`.
+
+    Nothing of it was carried out.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.problem = problem
+        super().__init__(
+            f"{name} can't be asked this: {problem}; what a request names must be importable "
+            f"where {name} runs, so in a module and not in __main__"
+        )
+
+
 class ParticipantFailed(HarnessError):
-    """Carrying out a request raised something that is no refusal: its `kind` and message."""
+    """A request met something that is no refusal: its `kind` and `message`.
+
+    What had been recorded until then stays.
+    """
 
     def __init__(self, name: str, kind: str, message: str) -> None:
         self.name = name
@@ -101,7 +125,10 @@ class ParticipantFailed(HarnessError):
 
 
 class NotCarriedOut(HarnessError):
-    """A participant has ended before it recorded a request, and can't do so any more."""
+    """The `incarnation` of `name` has recorded nothing for a request, and never will.
+
+    It has a successor, which may be asked under the same `request_id`.
+    """
 
     def __init__(self, name: str, incarnation: int, request_id: str) -> None:
         self.name = name

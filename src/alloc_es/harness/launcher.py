@@ -1,6 +1,6 @@
 """The launcher: starts participants, watches over them, and leaves none behind."""
 
-import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,11 +11,12 @@ from types import MappingProxyType, TracebackType
 from typing import Self, assert_never, get_args
 
 from alloc_es.app import DEFAULT_TIMEOUT, Allocations, connect
-from alloc_es.arguments import parse_count
+from alloc_es.arguments import parse_count, parse_seconds
 from alloc_es.clock import new_id
 from alloc_es.errors import InvalidSetting
-from alloc_es.harness.budget import THREADS_PER_CORE, Budget, physical_cores
-from alloc_es.harness.errors import AlreadyStarted, ParticipantEnded, UnknownParticipant
+from alloc_es.harness.budget import THREADS_PER_CORE, Budget
+from alloc_es.harness.cores import physical_cores
+from alloc_es.harness.errors import AlreadyStarted, ParticipantNotStarted, UnknownParticipant
 from alloc_es.harness.looking import settled_in_log
 from alloc_es.harness.outcomes import Outcome
 from alloc_es.harness.participant import Participant
@@ -28,6 +29,7 @@ from alloc_es.wording import shown
 OPENER = "alloc_es.store:open_store"
 
 _MOST_THREADS = 10_000
+_LONGEST_START = 86_400.0
 
 
 class Launcher:
@@ -56,13 +58,14 @@ class Launcher:
         self._opener = opener
         self._timeout = timeout
         self._max_challengers = max_challengers
-        self._start_within = start_within
+        self._start_within = parse_seconds("start_within", start_within, _LONGEST_START)
         self._new_id = new_id
         self._lock = Lock()
         self._participants: dict[str, Participant] = {}
         self._runtime: Runtime | None = None
         self._watchdog: Watchdog | None = None
-        self._starting: set[str] = set()
+        self._starting: dict[str, Participant | None] = {}
+        self._closed = False
         self.allocations: Allocations = connect(
             url, actor="launcher", timeout=timeout, max_challengers=max_challengers
         )
@@ -100,19 +103,17 @@ class Launcher:
     ) -> Participant:
         """Start a participant, and wait until it is ready.
 
-        It carries out up to `threads` requests at a time. Raises `AlreadyStarted`,
-        `ThreadBudgetSpent`, `ParticipantNotStarted`, `InvalidSetting`,
-        `InvalidIdentifier` and `StoreUnavailable`.
+        It carries out up to `threads` requests at a time; what a request itself begins, as the
+        policies of a wave, is not in the budget. Raises `AlreadyStarted`, `ThreadBudgetSpent`,
+        `ParticipantNotStarted`, `InvalidSetting`, `InvalidIdentifier` and `StoreUnavailable`,
+        and then nothing runs and no threads are taken.
         """
         identity = Identity.parse(name, role, tenants)
         parse_count("threads", threads, _MOST_THREADS)
         if mode not in get_args(Mode):
             raise InvalidSetting("mode", f"{shown(mode)} is none of {', '.join(get_args(Mode))}")
         with self._claimed(identity.name, threads):
-            started = self._started(identity, mode, threads)
-            with self._lock:
-                self._participants[identity.name] = started
-        return started
+            return self._started(identity, mode, threads)
 
     def participant(self, name: str) -> Participant:
         """Who was started under a name; raises `UnknownParticipant`."""
@@ -124,51 +125,64 @@ class Launcher:
     def call(self, name: str, request: Request, *, request_id: str | None = None) -> Outcome:
         """Ask a participant, and wait for what becomes of it; see `Participant.settle`.
 
-        Raises `UnknownParticipant`, `NotAuthorised` and `ParticipantEnded`, and then nothing
-        was sent.
+        Raises `UnknownParticipant`, and what `Participant.send` does, and then nothing was
+        sent.
         """
         return self.participant(name).call(request, request_id=request_id)
 
     def restart(self, name: str, reason: str, *, within: float = 10.0) -> Participant:
-        """End a participant and start it as a new incarnation.
+        """End a participant, as `stop` does, and start it as a new incarnation.
 
-        Raises `ParticipantEnded` when a task did not end within so many seconds: it shares
-        its launcher's connection, where the store can't tell it from its successor.
+        It keeps its threads. A thread or task that has not ended in time can't commit any
+        more. Raises `UnknownParticipant`, and what `start` does.
         """
         old = self.participant(name)
-        threads = self._budget.given.get(name, 1)
-        if not old.stop(reason, within=within) and old.mode == "in_process":
-            raise ParticipantEnded(name, old.incarnation.number, f"{reason}, and it still works")
-        identity = old.identity
-        return self.start(name, identity.role, identity.tenants, mode=old.mode, threads=threads)
+        with self._claimed(name, old.threads, old):
+            old.stop(reason, within=within)
+            return self._started(old.identity, old.mode, old.threads)
 
-    def stop(self, name: str, reason: str, *, within: float = 10.0) -> None:
-        """Let a participant finish what is under way and end; its threads are free again."""
-        self.participant(name).stop(reason, within=within)
-        self._budget.give_back(name)
+    def stop(self, name: str, reason: str, *, within: float = 10.0) -> bool:
+        """Let a participant finish what is under way and end; see `Participant.stop`.
 
-    def close(self) -> None:
-        """End every participant, and give the connection back. Closing twice is allowed."""
-        for name in self.participants:
-            self.stop(name, "the launcher was closed")
-        if self._watchdog:
-            self._watchdog.close()
-            self._watchdog = None
-        if self._runtime:
-            self._runtime.close()
-            self._runtime = None
+        Its threads are free again when it has ended. Raises `UnknownParticipant`.
+        """
+        return self.participant(name).stop(reason, within=within)
+
+    def close(self, *, within: float = 10.0) -> None:
+        """End every participant, and give the connection back. Closing twice is allowed.
+
+        What is under way may take so many seconds; processes that take longer are killed.
+        """
+        with self._lock:
+            self._closed = True
+            participants = [*self._participants.values(), *filter(None, self._starting.values())]
+            watchdog, self._watchdog = self._watchdog, None
+            runtime, self._runtime = self._runtime, None
+        deadline = time.monotonic() + within
+        for participant in participants:
+            participant.ask_to_stop("the launcher was closed")
+        for participant in participants:
+            participant.await_end(max(0.0, deadline - time.monotonic()))
+        if runtime:
+            runtime.close(max(0.0, deadline - time.monotonic()))
+        if watchdog:
+            watchdog.close()
         self.allocations.close()
 
     @contextmanager
-    def _claimed(self, name: str, threads: int) -> Iterator[None]:
-        """Keep a name and its threads for one start; a failed one gives them back."""
+    def _claimed(self, name: str, threads: int, old: Participant | None = None) -> Iterator[None]:
+        """Keep a name and its threads for one start, of `old`'s successor or of a new one.
+
+        A start that fails gives them back.
+        """
         with self._lock:
             running = self._participants.get(name)
-            if name in self._starting or (running and running.ended is None):
-                raise AlreadyStarted(name, running.incarnation.number if running else None)
-            self._budget.give_back(name)
+            if name in self._starting:
+                raise AlreadyStarted(name, None)
+            if running is not old and running is not None and running.ended is None:
+                raise AlreadyStarted(name, running.incarnation.number)
             self._budget.take(name, threads)
-            self._starting.add(name)
+            self._starting[name] = None
         try:
             yield
         except BaseException:
@@ -176,7 +190,10 @@ class Launcher:
             raise
         finally:
             with self._lock:
-                self._starting.discard(name)
+                del self._starting[name]
+                newest = self._participants.get(name)
+                if newest and newest.has_ended:
+                    self._budget.give_back(name)
 
     def _started(self, identity: Identity, mode: Mode, threads: int) -> Participant:
         incarnation = self.allocations.new_incarnation(identity.name)
@@ -189,26 +206,47 @@ class Launcher:
             self._max_challengers,
             threads,
         )
-        ours, theirs = Pipe()
-        runner = self._runner(mode, theirs, opening)
-        if mode == "process":
-            ours.send(sys.path)
-            ours.send(opening)
-        look = partial(settled_in_log, self.allocations, incarnation)
-        participant = Participant(identity, incarnation, mode, ours, runner, look, self._new_id)
+        participant = self._launched(opening, mode)
         participant.await_up(self._start_within)
+        with self._lock:
+            self._participants[identity.name] = participant
         return participant
 
-    def _runner(self, mode: Mode, theirs: Connection, opening: Opening) -> Runner:
+    def _launched(self, opening: Opening, mode: Mode) -> Participant:
+        """Start what is not ready yet."""
+        name, number = opening.incarnation
+        look = partial(settled_in_log, self.allocations, opening.incarnation)
         with self._lock:
-            match mode:
-                case "process":
-                    self._watchdog = self._watchdog or Watchdog()
-                    return ProcessRunner(theirs, self._watchdog)
-                case "thread":
-                    return ThreadRunner(theirs, opening)
-                case "in_process":
-                    self._runtime = self._runtime or Runtime()
-                    return TaskRunner(theirs, opening, self.allocations, self._runtime.loop)
-                case _:
-                    assert_never(mode)
+            if self._closed:
+                raise ParticipantNotStarted(name, number, "the launcher was closed")
+            ours, theirs = Pipe()
+            try:
+                runner = self._runner(mode, theirs, name)
+            except OSError as error:
+                ours.close()
+                theirs.close()
+                raise ParticipantNotStarted(name, number, f"no process: {error}") from error
+            participant = Participant(
+                opening, mode, ours, runner, look, self._new_id, self._note_end
+            )
+            self._starting[name] = participant
+        return participant
+
+    def _note_end(self, ended: Participant) -> None:
+        """Take the threads of one that has ended back, unless its successor has them."""
+        with self._lock:
+            if self._participants.get(ended.name) is ended and ended.name not in self._starting:
+                self._budget.give_back(ended.name)
+
+    def _runner(self, mode: Mode, theirs: Connection, name: str) -> Runner:
+        match mode:
+            case "process":
+                self._watchdog = self._watchdog or Watchdog()
+                return ProcessRunner(theirs, self._watchdog)
+            case "thread":
+                return ThreadRunner(theirs, name)
+            case "in_process":
+                self._runtime = self._runtime or Runtime()
+                return TaskRunner(theirs, self._runtime.loop)
+            case _:
+                assert_never(mode)

@@ -2,13 +2,20 @@
 
 from alloc_es.app import Allocations
 from alloc_es.committing import Committed
-from alloc_es.errors import AllocationError
+from alloc_es.decider import is_outcome_of
+from alloc_es.errors import (
+    AllocationError,
+    CommandIdReused,
+    InvalidIdentifier,
+    RunIdTaken,
+)
 from alloc_es.events import RunSpawned
 from alloc_es.harness.errors import NotCarriedOut
 from alloc_es.harness.outcomes import Done, Refused
 from alloc_es.harness.roles import Decide, Request, Spawn
-from alloc_es.identity import WorkflowKey
 from alloc_es.incarnation import Incarnation
+from alloc_es.proposals import command_of
+from alloc_es.spawning import SpawnRequest
 
 
 def settled_in_log(
@@ -40,6 +47,9 @@ def _decision(
     found = allocations.workflow(*request.key).find_decision(request_id)
     if found is None:
         return Refused(missing) if missing else None
+    command = command_of(request.proposal, lambda: "")
+    if command is None or not is_outcome_of(found.event, command):
+        return Refused(CommandIdReused(found.event))
     event = found.event
     return Done(Committed(event.generation, event.allocation, event, 0, replayed=True))
 
@@ -49,9 +59,15 @@ def _runs(
 ) -> Done | Refused | None:
     outcomes: list[RunSpawned | AllocationError] = []
     for run in request.runs:
-        key = WorkflowKey.parse(run.tenant_id, run.workflow_id)
-        found = allocations.workflow(*key).find_run(run.run_id)
-        if found is None and missing is None:
+        outcome = _run(allocations, run) or missing
+        if outcome is None:
             return None
-        outcomes.append(found or missing)  # type: ignore[arg-type]
+        outcomes.append(outcome)
     return Done(outcomes)
+
+
+def _run(allocations: Allocations, run: SpawnRequest) -> RunSpawned | AllocationError | None:
+    try:
+        return allocations.workflow(run.tenant_id, run.workflow_id).find_run(run.run_id)
+    except (InvalidIdentifier, RunIdTaken) as refusal:
+        return refusal

@@ -21,7 +21,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It was not: the `error` says why; see `Done` for the times."""
+    """It was not, or a decide pass not to its end: the `error` says why.
+
+    See `Done` for the times.
+    """
 
     error: AllocationError
     began: int | None = None
@@ -44,12 +47,14 @@ class Resolved:
 class Unknown:
     """It may or may not have been carried out: the `problem`, and how often was asked.
 
-    `working` says that the participant was still at it when it was asked last.
+    `working` says that the participant was still at it when it was asked last. `error` is
+    what it met, where it said so. Asking again under the same request id settles it.
     """
 
     problem: str
     probes: int
     working: bool = False
+    error: AllocationError | None = None
 
 
 Outcome = Done | Refused | Resolved | Unknown
@@ -62,7 +67,7 @@ class Health:
     `state` is "up", "silent" (it runs and did not answer in time) or "ended". `silent_for`
     are the seconds since it was last heard of. `peak_rss` is the most memory, in bytes,
     that its process ever held; a thread or a task has none of its own. `rerouted` counts
-    the runs that its connection, which tasks share, routed again behind a decision.
+    the runs that it routed again behind a decision.
     `under_way` counts the requests that it was sent and has not answered.
     """
 

@@ -1,27 +1,31 @@
 """One participant as its launcher sees it: asked, watched, stopped."""
 
 import pickle
-import queue
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing.connection import Connection
-from threading import Event, Lock, Thread
-from typing import Any
+from threading import Event, Lock
+from typing import assert_never
 
-from alloc_es.errors import InvalidSetting
-from alloc_es.harness.errors import CannotKill, ParticipantEnded, ParticipantNotStarted
+from alloc_es.harness.doubt import first_doubt
+from alloc_es.harness.errors import (
+    CannotKill,
+    ParticipantEnded,
+    ParticipantNotStarted,
+    UnreadableRequest,
+)
+from alloc_es.harness.line import Line
 from alloc_es.harness.outcomes import Done, Health, Outcome, Refused, Resolved, Unknown
+from alloc_es.harness.pending import Pending
 from alloc_es.harness.protocol import (
     Answer,
     Ask,
     CheckUp,
     FillDisk,
-    Message,
     NotUp,
+    Opening,
     Probe,
     Reply,
     SetTrap,
@@ -34,8 +38,8 @@ from alloc_es.harness.protocol import (
 )
 from alloc_es.harness.roles import Identity, Request
 from alloc_es.harness.runners import Mode, Runner
-from alloc_es.harness.traps import Fall, Point
-from alloc_es.harness.worker import is_in_doubt
+from alloc_es.harness.traps import Fall, Point, parse_step, parse_trap
+from alloc_es.identity import parse_identifier
 from alloc_es.incarnation import Incarnation
 
 PROBE_AFTER = 10.0
@@ -46,54 +50,40 @@ Look = Callable[[Request, str], Done | Refused | None]
 """Settles a request, by its id, from the log; None where the log can't."""
 
 
-@dataclass(eq=False)
-class Pending:
-    """A request that was sent: `settled` is set once there is an `outcome`, or none can come."""
-
-    request_id: str
-    request: Request
-    outcome: Done | Refused | None = None
-    settled: Event = field(default_factory=Event)
-    heard: Event = field(default_factory=Event)
-    standing: str | None = None
-
-
 class Participant:
     """Who was started, under one incarnation; made by a launcher. Safe for threads."""
 
     def __init__(
         self,
-        identity: Identity,
-        incarnation: Incarnation,
+        opening: Opening,
         mode: Mode,
         connection: Connection,
         runner: Runner,
         look: Look,
         new_id: Callable[[], str],
+        on_end: Callable[["Participant"], None],
     ) -> None:
-        self.identity = identity
-        self.incarnation = incarnation
+        self.identity: Identity = opening.identity
+        self.incarnation: Incarnation = opening.incarnation
+        self.threads = opening.threads
         self.mode: Mode = mode
         self.ended: str | None = None
         """Why it does not run any more; None while it does."""
-        self._connection = connection
         self._runner = runner
         self._look = look
         self._new_id = new_id
+        self._on_end = on_end
         self._lock = Lock()
         self._pending: dict[str, Pending] = {}
         self._reason: str | None = None
-        self._up = Event()
-        self._not_up = "it ended before it was ready"
+        self._opened = Event()
+        self._not_up: str | None = None
         self._gone = Event()
         self._last_heard: float | None = None
         self._checks = count(1)
         self._vitals: dict[int, tuple[Event, list[Vitals]]] = {}
-        # Written by a thread of its own: a participant that was stopped reads nothing, and its
-        # pipe fills up.
-        self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        Thread(target=self._write, daemon=True).start()
-        Thread(target=self._listen, daemon=True).start()
+        self._line = Line(connection, runner, self._hear, self._on_loss)
+        self._line.say(opening)
 
     def __repr__(self) -> str:
         return f"<Participant {self.name}, incarnation {self.incarnation.number}, {self.mode}>"
@@ -104,31 +94,42 @@ class Participant:
         return self.identity.name
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it runs any more; `ended` may be said of a thread that still works."""
+        return self._gone.is_set()
+
+    @property
     def pid(self) -> int | None:
         """The number of its own process; None for a thread or a task."""
         return self._runner.pid
 
     def await_up(self, seconds: float) -> None:
-        """Wait until it is ready; raises `ParticipantNotStarted`, and then none is left."""
-        self._up.wait(seconds)
-        if self._up.is_set() and not self._gone.is_set():
+        """Wait until it is ready; raises `ParticipantNotStarted`, and then it was ended."""
+        in_time = self._opened.wait(seconds)
+        problem = self._not_up or self.ended
+        if in_time and problem is None:
             return
-        problem = self._not_up if self._gone.is_set() else f"it was not ready in {seconds:g} s"
-        self._end("it did not come up", 0)
+        problem = problem or f"it was not ready in {seconds:g} s"
+        self.ask_to_stop(problem)
+        self.await_end(0)
         raise ParticipantNotStarted(self.name, self.incarnation.number, problem)
 
     def send(self, request: Request, *, request_id: str | None = None) -> Pending:
         """Ask without waiting.
 
-        Raises `NotAuthorised` and `ParticipantEnded`, and then nothing was sent.
+        A request id stands for one request: asked under it again, it is not carried out
+        twice. Raises `NotAuthorised`, `UnreadableRequest`, `ParticipantEnded`,
+        `InvalidSetting` and `InvalidIdentifier`, and then nothing was sent.
         """
         self.identity.authorise(request)
-        pending = Pending(request_id or self._new_id(), request)
+        chosen = self._new_id() if request_id is None else request_id
+        pending = Pending(parse_identifier("request id", chosen), request)
+        packed = self._packed(request)
         with self._lock:
             if self.ended is not None:
                 raise ParticipantEnded(self.name, self.incarnation.number, self.ended)
             pending = self._pending.setdefault(pending.request_id, pending)
-        self._post(pending)
+        self._line.say(Ask(pending.request_id, packed))
         return pending
 
     def call(
@@ -158,9 +159,10 @@ class Participant:
 
         When `probe_after` seconds bring no answer, it is asked what became of the request,
         up to `probes` times, `probe_within` seconds each: one that it never heard of is sent
-        again under the same id, one that it works on is waited for. At last, and at once
-        when the participant has ended, the log is asked. So a slow one loses nothing, and
-        the whole takes no longer than these times and one read of the store.
+        again under the same id, one that it works on is waited for. At last the log is asked,
+        and at once when the participant has ended or the store did not say what became of
+        it. So a slow one loses nothing, and the whole takes no longer than these times and
+        what the log takes, which gives up with the launcher's `timeout`.
         """
         pending.settled.wait(probe_after)
         probed = 0
@@ -168,19 +170,21 @@ class Participant:
             probed += 1
             self._probe(pending, probe_within)
         outcome = pending.outcome
-        if outcome and not is_in_doubt(outcome):
+        if outcome and not pending.in_doubt:
             return Resolved(outcome, "participant", probed) if probed else outcome
         found = self._look(pending.request, pending.request_id)
         if found:
             return Resolved(found, "log", probed)
-        problem = str(outcome.error) if isinstance(outcome, Refused) else self._silence()
-        return Unknown(problem, probed, working=pending.standing == "working")
+        error = first_doubt(outcome) if outcome else None
+        problem = str(error) if error else self._silence()
+        working = outcome is None and pending.standing == "working"
+        return Unknown(problem, probed, working, error)
 
     def health(self, within: float = PROBE_WITHIN) -> Health:
         """Ask how it is, and wait so many seconds for it."""
         number, heard, vitals = next(self._checks), Event(), list[Vitals]()
         self._vitals[number] = (heard, vitals)
-        self._outbox.put(CheckUp(number))
+        self._line.say(CheckUp(number))
         running = not self._gone.is_set()
         answered = running and heard.wait(within)
         self._vitals.pop(number, None)
@@ -197,20 +201,22 @@ class Participant:
         )
 
     def set_trap(self, point: Point, fall: Fall) -> None:
-        """Let its process fall over at a point; raises `CannotKill` where it has none."""
+        """Let its process fall over at a point; raises `CannotKill` where it has none.
+
+        Raises `InvalidSetting` for another point or fall.
+        """
         self._need_process()
-        self._outbox.put(SetTrap(point, fall))
+        parse_trap(point, fall)
+        self._line.say(SetTrap(point, fall))
 
     def step_clock(self, seconds: float) -> None:
-        """Let its clock be wrong by so many seconds; a task has none of its own."""
-        if self.mode == "in_process":
-            raise InvalidSetting("seconds", f"{self.name} shares its launcher's clock")
-        self._outbox.put(StepClock(seconds))
+        """Let its clock be wrong by so many seconds; raises `InvalidSetting`."""
+        self._line.say(StepClock(parse_step(seconds)))
 
     def fill_disk(self, *, full: bool) -> None:
         """Let every write of its process to a file fail, as on a full disk, or succeed again."""
         self._need_process()
-        self._outbox.put(FillDisk(full))
+        self._line.say(FillDisk(full))
 
     def pause(self) -> None:
         """SIGSTOP: its process does nothing until `resume`."""
@@ -225,7 +231,8 @@ class Participant:
     def kill(self, reason: str) -> None:
         """SIGKILL, and wait until it is reaped; raises `CannotKill` where it has no process."""
         self._need_process()
-        self._end(reason, 0)
+        self._reason = self._reason or reason
+        self._end_now()
 
     def stop(self, reason: str, *, within: float = 10.0) -> bool:
         """Let it finish what is under way; a process that takes longer is killed.
@@ -233,37 +240,48 @@ class Participant:
         False for a thread or a task that has not ended in time: it can't be ended from
         outside, and does nothing more once it has.
         """
-        self._reason = self._reason or reason
-        self._outbox.put(Stop())
-        return self._end(reason, within)
+        self.ask_to_stop(reason)
+        return self.await_end(within)
 
-    def _end(self, reason: str, within: float) -> bool:
+    def ask_to_stop(self, reason: str) -> None:
+        """Begin what `stop` does."""
         self._reason = self._reason or reason
-        over = within > 0 and self._runner.wait(within)
-        if not over and self._runner.signal(signal.SIGKILL):
-            over = self._runner.wait(None)
-        if over or within == 0:
-            self._gone.wait()
-        else:
-            self._note_end()
-        return over
+        self._line.say(Stop())
+
+    def await_end(self, within: float) -> bool:
+        """See to the end of what `ask_to_stop` began."""
+        if self._gone.wait(within) or self._end_now():
+            return True
+        self._note_end()
+        return False
+
+    def _end_now(self) -> bool:
+        """Kill its process and wait until it is reaped; False where it has none."""
+        if not self._runner.signal(signal.SIGKILL):
+            return False
+        self._gone.wait()
+        return True
 
     def _need_process(self) -> None:
         if self.pid is None:
             raise CannotKill(self.name, self.mode)
 
-    def _post(self, pending: Pending) -> None:
-        self._outbox.put(Ask(pending.request_id, pickle.dumps(pending.request)))
+    def _packed(self, request: Request) -> bytes:
+        try:
+            return pickle.dumps(request)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise UnreadableRequest(self.name, problem) from error
 
     def _probe(self, pending: Pending, within: float) -> None:
         """Ask about a request, and wait for its outcome."""
         pending.heard.clear()
         pending.standing = None
         deadline = time.monotonic() + within
-        self._outbox.put(Probe(pending.request_id))
+        self._line.say(Probe(pending.request_id))
         pending.heard.wait(within)
         if pending.standing == "unheard":
-            self._post(pending)
+            self._line.say(Ask(pending.request_id, self._packed(pending.request)))
         pending.settled.wait(max(0, deadline - time.monotonic()))
 
     def _silence(self) -> str:
@@ -271,27 +289,19 @@ class Participant:
             return f"{self.name} has ended before it answered: {self.ended}"
         return f"{self.name} did not answer in time"
 
-    def _write(self) -> None:
-        with suppress(OSError):
-            while (message := self._outbox.get()) is not None:
-                self._connection.send(message)
-
-    def _listen(self) -> None:
-        try:
-            while True:
-                self._hear(self._connection.recv())
-        except (EOFError, OSError):
-            self._runner.wait(None)
-            self._note_end()
-            self._outbox.put(None)
+    def _on_loss(self) -> None:
+        self._note_end()
+        self._on_end(self)
+        self._gone.set()
 
     def _hear(self, reply: Reply) -> None:
         self._last_heard = time.monotonic()
         match reply:
             case Up():
-                self._up.set()
+                self._opened.set()
             case NotUp():
                 self._not_up = reply.problem
+                self._opened.set()
             case Answer():
                 self._settle(reply)
             case Standing():
@@ -302,26 +312,28 @@ class Participant:
                 heard, vitals = self._vitals.get(reply.number, (Event(), []))
                 vitals.append(reply)
                 heard.set()
+            case _:
+                assert_never(reply)
 
     def _settle(self, answer: Answer) -> None:
+        outcome, in_doubt = unpacked(self.name, answer)
         with self._lock:
             pending = self._pending.pop(answer.request_id, None)
         if pending:
-            pending.outcome = unpacked(answer.outcome)
+            pending.outcome, pending.in_doubt = outcome, in_doubt
             pending.heard.set()
             pending.settled.set()
 
     def _note_end(self) -> None:
-        """Nothing more comes from it: say why, and let nobody wait for it."""
+        """Nothing more is to come from it: say why, and let nobody wait for it."""
         code = self._runner.exit_code
         died = "it died" if code is None else f"it died with exit code {code}"
         with self._lock:
             if self.ended is None:
                 self.ended = self._reason or died
-            pending: list[Any] = list(self._pending.values())
+            pending = list(self._pending.values())
             self._pending.clear()
         for each in pending:
             each.heard.set()
             each.settled.set()
-        self._gone.set()
-        self._up.set()
+        self._opened.set()

@@ -2,7 +2,7 @@
 
 import pickle
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from alloc_es.harness.errors import ParticipantFailed
 from alloc_es.harness.outcomes import Done, Refused
@@ -76,8 +76,6 @@ Message = Ask | Probe | CheckUp | SetTrap | StepClock | FillDisk | Stop
 class Up(NamedTuple):
     """It is ready."""
 
-    pid: int
-
 
 class NotUp(NamedTuple):
     """It could not open its store: why."""
@@ -86,10 +84,11 @@ class NotUp(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a request."""
+    """What became of a request; `in_doubt` says that it may be recorded all the same."""
 
     request_id: str
     outcome: bytes
+    in_doubt: bool
 
 
 class Standing(NamedTuple):
@@ -110,17 +109,20 @@ class Vitals(NamedTuple):
 Reply = Up | NotUp | Answer | Standing | Vitals
 
 
-def packed(name: str, outcome: Done | Refused) -> bytes:
-    """An outcome as bytes; one that can't be sent becomes a refusal that says so."""
+def packed(name: str, request_id: str, outcome: Done | Refused, *, in_doubt: bool) -> Answer:
+    """An outcome as it is sent; of one that can't be, only that is said."""
     try:
-        return pickle.dumps(outcome)
+        return Answer(request_id, pickle.dumps(outcome), in_doubt)
     except Exception as error:  # noqa: BLE001 - whatever the answer is made of
         failed = ParticipantFailed(name, type(error).__name__, f"its answer can't be sent: {error}")
-        return pickle.dumps(Refused(failed, outcome.began, outcome.ended))
+        refused = Refused(failed, outcome.began, outcome.ended)
+        return Answer(request_id, pickle.dumps(refused), in_doubt=True)
 
 
-def unpacked(outcome: bytes) -> Done | Refused:
-    """The outcome that was sent."""
-    found: Any = pickle.loads(outcome)
-    assert isinstance(found, Done | Refused)
-    return found
+def unpacked(name: str, answer: Answer) -> tuple[Done | Refused, bool]:
+    """The outcome that was sent, and whether it is in doubt."""
+    try:
+        return pickle.loads(answer.outcome), answer.in_doubt
+    except Exception as error:  # noqa: BLE001 - whatever the answer is made of
+        problem = f"its answer can't be read: {error}"
+        return Refused(ParticipantFailed(name, type(error).__name__, problem)), True

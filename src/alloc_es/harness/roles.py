@@ -1,10 +1,11 @@
 """Who a participant is, what it may do, and what it can be asked."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, assert_never, get_args
+from typing import Any, Literal, get_args
 
 from alloc_es.allocation import Allocation
+from alloc_es.arguments import parse_count
 from alloc_es.errors import InvalidSetting
 from alloc_es.harness.errors import NotAuthorised
 from alloc_es.identity import WorkflowKey, parse_identifier
@@ -14,7 +15,14 @@ from alloc_es.wording import shown
 
 Role = Literal["scheduler", "spawner", "observer"]
 
-_MAY = {"scheduler": "decide and read", "spawner": "spawn runs and read", "observer": "read"}
+Right = Literal["decide", "spawn runs", "read"]
+
+_RIGHTS: dict[Role, tuple[Right, ...]] = {
+    "scheduler": ("decide", "read"),
+    "spawner": ("spawn runs", "read"),
+    "observer": ("read",),
+}
+_MOST_CALLERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Spawn runs; the request can be sent again, as run ids stand for their runs.
+    """Spawn runs; the answer is an outcome for each, as of `Allocations.spawn_runs`.
 
     With `callers` above 1 so many threads spawn them one by one at the same time.
     """
@@ -61,7 +69,7 @@ class Identity:
     """A participant's name, its role, and the tenants that it was granted.
 
     A scheduler decides and reads, a spawner spawns and reads, an observer reads: each for
-    its tenants only. The name is the actor that its decisions and runs are recorded with.
+    its tenants only, and under its own name: that is the actor of its decisions and runs.
     """
 
     name: str
@@ -84,24 +92,47 @@ class Identity:
         return cls(parse_identifier("actor", name), role, granted)  # type: ignore[arg-type]
 
     def authorise(self, request: Request) -> None:
-        """Let a request pass, or raise `NotAuthorised`."""
-        needed, tenants = _needs(request)
-        asked = f"{needed} for {', '.join(sorted(tenants)) or 'nobody'}"
-        if needed.partition(" ")[0] not in _MAY[self.role] or not tenants <= self.tenants:
-            may = f"{_MAY[self.role]} for {', '.join(sorted(self.tenants))}"
-            raise NotAuthorised(self.name, self.role, may, asked)
+        """Let a request pass, or raise `NotAuthorised`.
+
+        Raises `InvalidSetting` and `InvalidIdentifier` for what is no request.
+        """
+        right, tenants, actors = _needs(request)
+        rights = _RIGHTS[self.role]
+        if right in rights and tenants <= self.tenants and actors <= {self.name}:
+            return
+        asked = f"{right} for {', '.join(sorted(tenants)) or 'nobody'}"
+        if strangers := actors - {self.name}:
+            asked += f" as {', '.join(sorted(strangers))}"
+        may = f"{' and '.join(rights)} for {', '.join(sorted(self.tenants))}"
+        raise NotAuthorised(self.name, self.role, may, asked)
 
 
-def _needs(request: Request) -> tuple[str, set[str]]:
-    """What a request needs the right to, and for which tenants."""
+def _needs(request: Request) -> tuple[Right, set[str], set[str]]:
+    """The right that a request needs, for which tenants, and the actors that it names."""
     match request:
         case Decide():
-            return "decide", {request.key.tenant_id}
+            return "decide", {_tenant(request.key)}, set()
         case Pass():
-            return "decide", {key.tenant_id for key in request.keys}
+            return "decide", {_tenant(key) for key in _listed("keys", request.keys)}, set()
         case Spawn():
-            return "spawn runs", {run.tenant_id for run in parse_requests(request.runs)}
+            parse_count("callers", request.callers, _MOST_CALLERS)
+            runs = parse_requests(request.runs)
+            tenants = {parse_identifier("tenant id", run.tenant_id) for run in runs}
+            named = (run.actor for run in runs if run.actor is not None)
+            return "spawn runs", tenants, {parse_identifier("actor", actor) for actor in named}
         case Read():
-            return "read", {request.key.tenant_id}
+            return "read", {_tenant(request.key)}, set()
         case _:
-            assert_never(request)
+            raise InvalidSetting("request", f"{shown(request)} is none")
+
+
+def _tenant(key: object) -> str:
+    if not isinstance(key, tuple) or len(key) != 2:
+        raise InvalidSetting("key", f"{shown(key)} is no pair of tenant and workflow")
+    return WorkflowKey.parse(*key).tenant_id
+
+
+def _listed(setting: str, value: object) -> Iterable[object]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidSetting(setting, f"{shown(value)} is no list")
+    return value

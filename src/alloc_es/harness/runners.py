@@ -2,22 +2,27 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
+from signal import SIGKILL, Signals
 from threading import Lock, Thread
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from alloc_es.app import Allocations
-from alloc_es.harness.child import serve
-from alloc_es.harness.protocol import NotUp, Opening, Reply, Up
+from alloc_es.asking import in_thread
+from alloc_es.harness.child import Speaker, opened, serve
 from alloc_es.harness.watchdog import Watchdog
-from alloc_es.harness.worker import Worker
 
-_MAIN = "import sys; from alloc_es.harness.child import main; main(int(sys.argv[1]))"
+# The launcher's path comes first: what a participant imports may be found there only.
+_MAIN = (
+    "import sys; number, sys.path[:] = int(sys.argv[1]), sys.argv[2:]; "
+    "from alloc_es.harness.child import main; main(number)"
+)
 
 Mode = Literal["in_process", "thread", "process"]
 
@@ -28,31 +33,15 @@ class Runner(Protocol):
     pid: int | None
     """The number of its own process; None where it has none."""
 
-    def wait(self, seconds: float | None) -> bool:
-        """Wait for its end; whether it came."""
+    def wait(self) -> None:
+        """Wait for its end."""
 
     @property
     def exit_code(self) -> int | None:
         """How its process ended; None while it runs, and where it has none."""
 
-    def signal(self, number: signal.Signals) -> bool:
+    def signal(self, number: Signals) -> bool:
         """Send its process a signal; False where it has none."""
-
-
-class Speaker:
-    """Sends replies from many threads over one end of a pipe."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._lock = Lock()
-
-    def __call__(self, reply: Reply) -> None:
-        """Send a reply, for as long as somebody may hear it."""
-        with self._lock:
-            try:
-                self._connection.send(reply)
-            except OSError:
-                return
 
 
 class ProcessRunner:
@@ -60,35 +49,51 @@ class ProcessRunner:
 
     def __init__(self, connection: Connection, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN, str(connection.fileno())],
-            pass_fds=[connection.fileno()],
-            stdin=subprocess.DEVNULL,
-            # A Ctrl-C is for the launcher, which ends its participants.
-            start_new_session=True,
-        )
-        connection.close()
+        self._lock = Lock()
+        self._reaped = False
+        with connection:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN, str(connection.fileno()), *sys.path],
+                pass_fds=[connection.fileno()],
+                stdin=subprocess.DEVNULL,
+                # A Ctrl-C is for the launcher, which ends its participants. And what a
+                # policy starts can be ended together with its participant.
+                start_new_session=True,
+            )
         self.pid: int | None = self._process.pid
         watchdog.watch(self._process.pid)
 
-    def wait(self, seconds: float | None) -> bool:
-        """Wait for its end; whether it came."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        self._watchdog.forget(self._process.pid)
-        return True
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._process.wait()
+        self._note_reaped()
 
     @property
     def exit_code(self) -> int | None:
         """As `subprocess` tells it: below zero for the signal that ended it."""
-        return self._process.poll()
+        code = self._process.poll()
+        if code is not None:
+            self._note_reaped()
+        return code
 
-    def signal(self, number: signal.Signals) -> bool:
-        """Send it a signal; nothing happens when it has ended."""
-        self._process.send_signal(number)
+    def signal(self, number: Signals) -> bool:
+        """Send it, and what it has started, a signal; nothing happens when it has ended."""
+        if self.exit_code is None:
+            self._signal_group(number)
         return True
+
+    def _note_reaped(self) -> None:
+        with self._lock:
+            first, self._reaped = not self._reaped, True
+        if first:
+            # What it has started may outlive it, and be stopped.
+            self._signal_group(SIGKILL)
+            self._watchdog.forget(self._process.pid)
+
+    def _signal_group(self, number: Signals) -> None:
+        # macOS refuses a group of which only the dead are left.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
 
 class ThreadRunner:
@@ -97,89 +102,66 @@ class ThreadRunner:
     pid: int | None = None
     exit_code: int | None = None
 
-    def __init__(self, connection: Connection, opening: Opening) -> None:
+    def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
-        self._opening = opening
-        self._thread = Thread(target=self._run, name=opening.identity.name, daemon=True)
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def wait(self, seconds: float | None) -> bool:
-        """Wait for its end; whether it came."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
 
-    def signal(self, number: signal.Signals) -> bool:  # noqa: ARG002
+    def signal(self, number: Signals) -> bool:  # noqa: ARG002
         """A thread can't be sent one."""
         return False
 
     def _run(self) -> None:
         with self._connection as connection:
-            tell = Speaker(connection)
-            try:
-                worker = Worker(self._opening, tell)
-            except Exception as error:  # noqa: BLE001 - told to the launcher, whatever it is
-                tell(NotUp(f"{type(error).__name__}: {error}"))
-                return
-            tell(Up(os.getpid()))
-            try:
-                serve(connection, worker)
-            except (EOFError, OSError):
-                worker.end()
+            serve(connection, lambda: None)
 
 
 class TaskRunner:
-    """A task of an event loop, on a connection that all tasks share."""
+    """A task of an event loop, which hands requests on to threads."""
 
     pid: int | None = None
     exit_code: int | None = None
 
-    def __init__(
-        self,
-        connection: Connection,
-        opening: Opening,
-        shared: Allocations,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
+    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._connection = connection
-        self._worker = Worker(opening, Speaker(connection), shared=shared)
-        self._ended: Future[None] = asyncio.run_coroutine_threadsafe(self._serve(), loop)
+        self._ended: Future[None] = asyncio.run_coroutine_threadsafe(self._run(), loop)
 
-    def wait(self, seconds: float | None) -> bool:
-        """Wait for its end; whether it came."""
-        try:
-            self._ended.result(seconds)
-        except TimeoutError:
-            return False
-        return True
+    def wait(self) -> None:
+        """Wait for its end."""
+        wait_for([self._ended])
 
-    def signal(self, number: signal.Signals) -> bool:  # noqa: ARG002
+    def signal(self, number: Signals) -> bool:  # noqa: ARG002
         """A task can't be sent one."""
         return False
 
-    async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def _run(self) -> None:
+        with self._connection as connection, suppress(EOFError, OSError):
+            opening = await self._received()
+            worker, _ = await in_thread(partial(opened, opening, Speaker(connection)))
+            if worker:
+                try:
+                    while worker.take(await self._received()):
+                        pass
+                finally:
+                    await in_thread(worker.end)
+
+    async def _received(self) -> Any:
+        if not self._connection.poll():
+            await self._readable()
+        return self._connection.recv()
+
+    async def _readable(self) -> None:
         arrived = asyncio.Event()
+        loop = asyncio.get_running_loop()
         loop.add_reader(self._connection.fileno(), arrived.set)
         try:
-            self._connection.send(Up(os.getpid()))
-            while await self._took(arrived):
-                pass
+            await arrived.wait()
         finally:
             loop.remove_reader(self._connection.fileno())
-            await asyncio.to_thread(self._worker.end)
-            self._connection.close()
-
-    async def _took(self, arrived: asyncio.Event) -> bool:
-        """See to what has arrived; False when that was the last."""
-        await arrived.wait()
-        arrived.clear()
-        try:
-            while self._connection.poll():
-                if not self._worker.take(self._connection.recv()):
-                    return False
-        except (EOFError, OSError):
-            return False
-        return True
 
 
 class Runtime:
@@ -187,11 +169,20 @@ class Runtime:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._run, name="alloc-es tasks", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """End the loop, in which nothing runs any more."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
+    def close(self, within: float) -> None:
+        """End it with its last task, and wait so many seconds for that."""
+        asyncio.run_coroutine_threadsafe(self._end(), self.loop)
+        self._thread.join(within)
+
+    def _run(self) -> None:
+        self.loop.run_forever()
         self.loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others)
+        self.loop.stop()

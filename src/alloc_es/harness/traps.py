@@ -6,9 +6,11 @@ from dataclasses import replace
 from threading import Lock, get_ident
 from typing import Any, Literal, cast, get_args
 
+from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent
 from alloc_es.store import Recorded, Store
 from alloc_es.store.recorder import RunGroup
+from alloc_es.wording import shown
 
 Point = Literal["before append", "after append", "before record", "after record", "before answer"]
 """Around the commit of a decision, of a group of runs, and before an answer is sent."""
@@ -18,7 +20,24 @@ Fall = Literal["kill", "stop"]
 
 POINTS: tuple[Point, ...] = get_args(Point)
 
+_LONGEST_STEP = 366 * 86_400.0
+
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+def parse_trap(point: object, fall: object) -> None:
+    """Raise `InvalidSetting` unless there is such a point, and one can fall so."""
+    for setting, value, known in (("point", point, POINTS), ("fall", fall, tuple(_SIGNALS))):
+        if value not in known:
+            raise InvalidSetting(setting, f"{shown(value)} is none of {', '.join(known)}")
+
+
+def parse_step(seconds: object) -> float:
+    """By how much a clock is to be wrong; raises `InvalidSetting`."""
+    if isinstance(seconds, int | float) and abs(seconds) <= _LONGEST_STEP:
+        return float(seconds)
+    problem = f"{shown(seconds)} is no number of at most {_LONGEST_STEP:,.0f}"
+    raise InvalidSetting("seconds", problem)
 
 
 class Traps:

@@ -5,7 +5,8 @@ from contextlib import suppress
 from threading import Lock
 
 # A participant ends by itself when its pipe ends; one that was stopped can't. The watchdog reads
-# who was started and who was reaped, and when its pipe ends kills those who are left.
+# who was started and who was reaped, and when its pipe ends kills those who are left, each with
+# what it has started: it leads a group of processes.
 _SCRIPT = """
 pids=
 while read -r sign pid; do
@@ -14,7 +15,7 @@ while read -r sign pid; do
     pids=$rest
     [ "$sign" = - ] || pids="$pids $pid"
 done
-[ -z "$pids" ] || kill -KILL $pids
+for each in $pids; do kill -KILL -- "-$each"; done
 """
 
 
@@ -42,14 +43,15 @@ class Watchdog:
 
     def close(self) -> None:
         """Let it see to whoever is left, and end."""
-        with self._lock:
-            if self._process.stdin and not self._process.stdin.closed:
-                self._process.stdin.close()
+        assert self._process.stdin
+        with self._lock, suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
 
     def _say(self, line: str) -> None:
+        assert self._process.stdin
         # One that was killed protects nobody, and breaks nothing.
         with self._lock, suppress(BrokenPipeError):
-            assert self._process.stdin
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
+            if not self._process.stdin.closed:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()

@@ -1,22 +1,23 @@
 """What serves a participant's requests, the same in every mode."""
 
 import pickle
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any, assert_never
 
 from alloc_es.app import Allocations
 from alloc_es.clock import Patience, new_id, utc_now
 from alloc_es.committing import Committed
-from alloc_es.errors import AllocationError, OutcomeUnknown
+from alloc_es.errors import AllocationError
 from alloc_es.events import RunSpawned
-from alloc_es.harness.errors import ParticipantFailed
+from alloc_es.harness.doubt import is_in_doubt
+from alloc_es.harness.errors import ParticipantFailed, UnreadableRequest
 from alloc_es.harness.outcomes import Done, Refused
 from alloc_es.harness.protocol import (
     Answer,
@@ -47,16 +48,14 @@ _KEPT_ANSWERS = 1_000
 class Worker:
     """Carries requests out and remembers its answers, so that it can be asked for them again.
 
-    It works on a connection of its own, or on `shared` where it is given one. `tell` sends
-    a reply and is called from many threads.
+    It works on a connection of its own, with its incarnation. `tell` sends a reply and is
+    called from many threads.
     """
 
     def __init__(
         self,
         opening: Opening,
         tell: Callable[[Reply], None],
-        *,
-        shared: Allocations | None = None,
         peak_rss: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._opening = opening
@@ -65,18 +64,26 @@ class Worker:
         self._peak_rss = peak_rss
         self._traps = Traps()
         self._clock_off_by = timedelta()
-        self._owns = shared is None
-        self._allocations = shared or self._open()
-        self._pool = ThreadPoolExecutor(opening.threads, f"{opening.identity.name}-worker")
-        self._answers: OrderedDict[str, bytes | None] = OrderedDict()
+        self._answers: OrderedDict[str, Answer | None] = OrderedDict()
+        self._doubted: set[str] = set()
         self._lock = Lock()
+        self._asks: SimpleQueue[Ask | None] = SimpleQueue()
+        self._allocations = self._open()
+        # Not those of an executor, for which the interpreter waits when it ends: a policy may
+        # think for hours.
+        self._threads = [
+            Thread(target=self._work, name=f"{self._identity.name}-{number}", daemon=True)
+            for number in range(opening.threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def take(self, message: Message) -> bool:
         """See to a message without waiting for it; False for the one that ends the work."""
         match message:
             case Ask():
                 if self._is_new(message.request_id):
-                    self._pool.submit(self._carry_out, message)
+                    self._asks.put(message)
                 else:
                     self._answer_again(message.request_id)
             case Probe():
@@ -98,9 +105,11 @@ class Worker:
 
     def end(self) -> None:
         """Finish what is under way, and give the connection back."""
-        self._pool.shutdown()
-        if self._owns:
-            self._allocations.close()
+        for _ in self._threads:
+            self._asks.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._allocations.close()
 
     def _open(self) -> Allocations:
         opening = self._opening
@@ -131,41 +140,58 @@ class Worker:
     def _answer_again(self, request_id: str) -> None:
         with self._lock:
             heard, answer = request_id in self._answers, self._answers.get(request_id)
-        if answer is None:
-            self._tell(Standing(request_id, "working" if heard else "unheard"))
-        else:
-            self._tell(Answer(request_id, answer))
+        self._tell(answer or Standing(request_id, "working" if heard else "unheard"))
+
+    def _work(self) -> None:
+        while (ask := self._asks.get()) is not None:
+            self._carry_out(ask)
 
     def _carry_out(self, ask: Ask) -> None:
         outcome = self._outcome(ask)
-        answer = packed(self._identity.name, outcome)
-        self._keep(ask.request_id, answer, in_doubt=is_in_doubt(outcome))
+        doubted = ask.request_id in self._doubted
+        answer = packed(
+            self._identity.name,
+            ask.request_id,
+            outcome,
+            in_doubt=is_in_doubt(outcome, doubted_before=doubted),
+        )
+        self._keep(answer)
         self._traps.pass_by("before answer")
-        self._tell(Answer(ask.request_id, answer))
+        self._tell(answer)
 
-    def _keep(self, request_id: str, answer: bytes, *, in_doubt: bool) -> None:
+    def _keep(self, answer: Answer) -> None:
         """Remember an answer; one that is in doubt is found out when it is asked for again."""
         with self._lock:
-            if in_doubt:
-                del self._answers[request_id]
+            if answer.in_doubt:
+                self._doubted.add(answer.request_id)
+                del self._answers[answer.request_id]
                 return
-            self._answers[request_id] = answer
-            self._answers.move_to_end(request_id)
+            self._doubted.discard(answer.request_id)
+            self._answers[answer.request_id] = answer
+            self._answers.move_to_end(answer.request_id)
             while len(self._answers) > _KEPT_ANSWERS and next(iter(self._answers.values())):
                 self._answers.popitem(last=False)
 
     def _outcome(self, ask: Ask) -> Done | Refused:
         began = time.monotonic_ns()
         try:
-            request: Request = pickle.loads(ask.request)
+            request = self._read(ask)
             self._identity.authorise(request)
             answer = self._done(ask.request_id, request)
         except AllocationError as error:
             return Refused(error, began, time.monotonic_ns())
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
+        except BaseException as error:  # noqa: BLE001 - told to whoever asked
             failed = ParticipantFailed(self._identity.name, type(error).__name__, str(error))
             return Refused(failed, began, time.monotonic_ns())
         return Done(answer, began, time.monotonic_ns())
+
+    def _read(self, ask: Ask) -> Request:
+        try:
+            request: Request = pickle.loads(ask.request)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise UnreadableRequest(self._identity.name, problem) from error
+        return request
 
     def _done(self, request_id: str, request: Request) -> Any:
         match request:
@@ -201,23 +227,17 @@ class Worker:
         )
 
     def _spawned(self, request: Spawn) -> list[RunSpawned | AllocationError]:
-        named = [run._replace(actor=run.actor or self._identity.name) for run in request.runs]
         if request.callers == 1:
-            return self._allocations.spawn_runs(named)
+            return self._allocations.spawn_runs(request.runs)
         with ThreadPoolExecutor(request.callers) as callers:
-            return list(callers.map(self._spawned_alone, named))
+            return list(callers.map(self._spawned_alone, request.runs))
 
     def _spawned_alone(self, run: SpawnRequest) -> RunSpawned | AllocationError:
-        workflow = self._allocations.workflow(run.tenant_id, run.workflow_id)
         try:
-            return workflow.spawn_run(run.run_id, unit=run.unit, actor=run.actor)
+            workflow = self._allocations.workflow(run.tenant_id, run.workflow_id)
+            return workflow.spawn_run(run.run_id, unit=run.unit)
         except AllocationError as error:
             return error
-
-
-def is_in_doubt(outcome: Done | Refused) -> bool:
-    """Whether the store did not say what became of the request."""
-    return isinstance(outcome, Refused) and isinstance(outcome.error, OutcomeUnknown)
 
 
 def fill_disk(*, full: bool) -> None:
@@ -226,14 +246,3 @@ def fill_disk(*, full: bool) -> None:
 
     _, hard = getrlimit(RLIMIT_FSIZE)
     setrlimit(RLIMIT_FSIZE, (0 if full else hard, hard))
-
-
-def peak_rss_of_this_process() -> int | None:
-    """The most memory, in bytes, that this process ever held; None where no system says so."""
-    try:
-        from resource import RUSAGE_SELF, getrusage
-    except ImportError:
-        return None
-    # Kilobytes on Linux, bytes on macOS: getrusage(2) of each.
-    peak = getrusage(RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

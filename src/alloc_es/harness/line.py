@@ -1,0 +1,64 @@
+"""A launcher's end of the pipe to one participant."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+
+from alloc_es.harness.protocol import Message, Opening, Reply
+from alloc_es.harness.runners import Runner
+
+_LOOK_EVERY = 0.5
+
+
+class Line:
+    """Says and hears messages, each in a thread of its own, until the participant has ended.
+
+    `hear` is called with each reply, and `on_loss` when it has ended and all is heard.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        runner: Runner,
+        hear: Callable[[Reply], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._runner = runner
+        self._hear = hear
+        self._on_loss = on_loss
+        self._outbox: SimpleQueue[Opening | Message | None] = SimpleQueue()
+        self._speaking = Thread(target=self._speak, daemon=True)
+        self._speaking.start()
+        Thread(target=self._listen, daemon=True).start()
+
+    def say(self, message: Opening | Message) -> None:
+        """Send a message without waiting: one that was stopped reads none, and its pipe fills."""
+        self._outbox.put(message)
+
+    def _speak(self) -> None:
+        with suppress(OSError):
+            while (message := self._outbox.get()) is not None:
+                self._connection.send(message)
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError):
+            while self._hears_more():
+                self._hear(self._connection.recv())
+        self._runner.wait()
+        self._on_loss()
+        self._outbox.put(None)
+        self._speaking.join()
+        self._connection.close()
+
+    def _hears_more(self) -> bool:
+        """Wait for a message; False once none can come.
+
+        The end of the pipe is not enough: what a participant has forked holds it, too.
+        """
+        while not self._connection.poll(_LOOK_EVERY):
+            if self._runner.exit_code is not None:
+                return self._connection.poll()
+        return True
