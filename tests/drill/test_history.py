@@ -57,6 +57,7 @@ def test_what_happened_one_by_one_is_no_violation() -> None:
     """Red when an operation must come strictly inside of another's time."""
     lost = cas("c", 5, 6, expected=1, found=2, winner="b")
     assert check([FIRST, read(2, 3, 1), SECOND, lost, read(6, 7, 2)], "a", "b") == []
+    assert check([FIRST, SECOND, read(4, 5, 1)], "a", "b") == []
     assert list(violations([], {})) == []
 
 
@@ -221,7 +222,9 @@ def changed(random: Random, op: Op) -> Op:
         value = getattr(op, name)
         changes += [{name: value + one}] if value is not None else []
     if op.kind == "cas":
-        changes.append({"command_id": "another"})
+        changes += [{"command_id": "another"}, {"outcome": "unknown", "made": None}]
+    if op.made is not None:
+        changes.append({"outcome": "lost", "made": None, "found": op.made})
     return replace(op, **random.choice(changes))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations
+from alloc_es.drill.proxy import Proxy
 from tests.faults.admin import Admin, as_victim
 from tests.support.postgres import ExistingServer, PostgresServer
-from tests.support.proxy import Proxy
 
 SHORT = 0.5
 """A patience in seconds for calls that are meant to run out of it."""
@@ -32,7 +32,7 @@ def witness(postgres_url: str) -> Iterator[Allocations]:
 def proxied_url(postgres_url: str, proxy: Proxy, witness: Allocations) -> str:
     """The witness's store, through the proxy."""
     assert witness.position() == 0
-    return proxy.url(postgres_url.rpartition("schema=")[2])
+    return proxy.url_of(postgres_url)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations, Committed, OutcomeUnknown, StoreUnavailable, Workflow
+from alloc_es.drill.proxy import Proxy
 from tests.faults.admin import Admin, as_victim
 from tests.faults.commands import KEY, commit, given, history, register, reject
 from tests.faults.conftest import SHORT
 from tests.support.postgres import PostgresServer
-from tests.support.proxy import Proxy
 
 
 def test_a_client_whose_backends_were_ended_between_commands_goes_on(

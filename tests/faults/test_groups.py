@@ -14,13 +14,14 @@ from alloc_es import (
     SpawnRequest,
     StoreUnavailable,
 )
+from alloc_es.drill.link import Loss
+from alloc_es.drill.proxy import RECORD_RUNS, Proxy
 from tests.faults.admin import Admin, as_victim
 from tests.faults.commands import KEY, commit, given
 from tests.faults.conftest import SHORT
 from tests.faults.crowd import RUNS, THREADS, Crowd, log_of
 from tests.groups.gate import blocked
 from tests.support.postgres import PostgresServer
-from tests.support.proxy import RECORD_RUNS, Loss, Proxy
 
 every_loss = pytest.mark.parametrize("loss", ["reply", "request"])
 
@@ -73,7 +74,7 @@ def test_the_messages_of_a_group_are_lost_on_the_wire(
     with Crowd(client) as crowd:
         proxy.lose(loss, of=RECORD_RUNS, times=times)
     assert_recorded_by_their_callers(crowd, log_of(witness))
-    assert (proxy.lost, client.spawn_counts().retried) == (times, times)
+    assert (proxy.lost.total(), client.spawn_counts().retried) == (times, times)
 
 
 def test_nobody_is_told_while_the_answer_to_a_commit_is_on_its_way(
@@ -104,7 +105,7 @@ def test_a_decision_that_followed_before_the_reply_was_lost_makes_no_replays(
         proxy.lose(
             "reply", of=RECORD_RUNS, meanwhile=lambda: rival.commit_allocation({"v2": 9_000})
         )
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert_recorded_by_their_callers(crowd, log_of(witness))
 
 
@@ -130,7 +131,7 @@ def test_the_same_run_twice_in_a_list_is_one_run_and_one_replay_though_the_reply
     proxy.lose("reply", of=RECORD_RUNS)
     asked = [SpawnRequest(*KEY, run_id) for run_id in ("run-1", "run-1", "run-2", "run-2")]
     outcomes = client.spawn_runs(asked)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert [getattr(run, "replayed", run) for run in outcomes] == [False, True, False, True]
     assert len(list(witness.runs())) == 2
 
@@ -147,7 +148,7 @@ def test_runs_that_another_client_recorded_while_the_request_was_lost_are_replay
 
     with Crowd(client) as crowd:
         proxy.lose("request", of=RECORD_RUNS, meanwhile=record_some)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     log = log_of(witness)
     assert set(log) == set(RUNS)
     for run_id, told in crowd.told.items():
@@ -164,7 +165,7 @@ def test_past_its_deadline_each_caller_of_a_group_in_doubt_is_told_what_to_ask_a
     given(witness, commit)
     with Crowd(impatient, timeout=SHORT, from_try=2) as crowd:
         proxy.lose(loss, of=RECORD_RUNS, meanwhile=proxy.refuse)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert impatient.spawn_counts().retried > 0
     assert len(log_of(witness)) == (len(RUNS) if loss == "reply" else 0)
     assert_settled_by_asking_again(crowd, witness)
@@ -209,7 +210,7 @@ def test_a_read_that_was_lost_leaves_no_run_in_doubt(
         proxy.lose(loss, of="SELECT newest", meanwhile=proxy.refuse)
         with pytest.raises(StoreUnavailable) as caught:
             client.workflow(*KEY).spawn_run("run-1", timeout=2)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert type(caught.value) is StoreUnavailable
     assert list(witness.runs()) == []
 
@@ -317,5 +318,5 @@ def test_a_close_during_an_outage_that_ends_in_time_drains(
         proxy.lose("reply", of=RECORD_RUNS, times=2)
         crowd.go()
         client.close()
-    assert proxy.lost == 2
+    assert proxy.lost.total() == 2
     assert_recorded_by_their_callers(crowd, log_of(witness))

@@ -3,8 +3,9 @@
 import pytest
 
 from alloc_es import Allocations, Committed, OutcomeUnknown
+from alloc_es.drill.link import Loss
+from alloc_es.drill.proxy import RECORD_RUNS, Proxy
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
-from tests.support.proxy import RECORD_RUNS, Loss, Proxy
 
 every_command = pytest.mark.parametrize("act", BEFORE, ids=lambda act: act.__name__)
 every_loss = pytest.mark.parametrize("loss", ["reply", "request"])
@@ -23,7 +24,7 @@ def test_a_command_whose_message_was_lost_is_done_once_and_is_the_callers_own(
     committed = act(client.workflow(*KEY))
 
     after = history(witness)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert after == [*before, committed.event]
     assert committed == Committed(
         generation=len(after),
@@ -46,7 +47,7 @@ def test_a_reply_that_is_lost_again_and_again_changes_nothing(
 
     committed = commit(client.workflow(*KEY))
 
-    assert proxy.lost == 3
+    assert proxy.lost.total() == 3
     assert (committed.replayed, committed.attempts) == (False, 1)
     assert history(witness)[2:] == [committed.event]
 
@@ -66,7 +67,7 @@ def test_a_reply_to_a_prepared_statement_is_recognised_as_well(
 
     committed = commit(workflow)
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert history(witness)[12:] == [committed.event]
 
 
@@ -80,7 +81,7 @@ def test_a_run_whose_message_was_lost_is_recorded_once_and_returned(
 
     run = client.workflow(*KEY).spawn_run("run-1", unit="customer-17")
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert run.replayed is False
     assert [recorded.event for recorded in witness.runs()] == [run]
 
@@ -104,7 +105,7 @@ def test_an_unknown_outcome_is_settled_by_the_same_command_id(
         act(workflow, command_id="command-1")
 
     recorded = history(witness)[len(before) :]
-    assert (proxy.lost, len(recorded)) == (1, 1 if loss == "reply" else 0)
+    assert (proxy.lost.total(), len(recorded)) == (1, 1 if loss == "reply" else 0)
     assert (caught.value.key, caught.value.command_id) == (workflow.key, "command-1")
     assert caught.value.run_id is None
     settled = act(witness.workflow(*KEY), command_id="command-1", actor="client")
@@ -125,7 +126,7 @@ def test_an_unknown_run_is_settled_by_the_same_run_id(
         workflow.spawn_run("run-1")
 
     recorded = list(witness.runs())
-    assert (proxy.lost, len(recorded)) == (1, 1 if loss == "reply" else 0)
+    assert (proxy.lost.total(), len(recorded)) == (1, 1 if loss == "reply" else 0)
     assert (caught.value.key, caught.value.run_id) == (workflow.key, "run-1")
     assert caught.value.command_id is None
     settled = witness.workflow(*KEY).spawn_run("run-1")

@@ -11,8 +11,8 @@ from alloc_es import (
     StoreUnavailable,
 )
 from alloc_es.clock import Patience
+from alloc_es.drill.proxy import RECORD_RUNS, Proxy
 from tests.faults.commands import BEFORE, KEY, Act, commit, given, history, register, reject
-from tests.support.proxy import RECORD_RUNS, Proxy
 
 
 @pytest.mark.parametrize("act", [commit, register], ids=lambda act: act.__name__)
@@ -27,7 +27,7 @@ def test_a_commit_is_still_the_callers_when_another_one_followed_before_its_repl
 
     committed = act(client.workflow(*KEY), expected_generation=generation if expecting else None)
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert (committed.generation, committed.replayed) == (generation + 1, False)
     ours, theirs = history(witness)[generation:]
     assert ours == committed.event
@@ -46,7 +46,7 @@ def test_a_generation_that_another_one_took_is_never_claimed_and_the_command_dec
 
     committed = commit(client.workflow(*KEY))
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert (committed.generation, committed.attempts) == (4, 2)
     theirs, ours = history(witness)[2:]
     assert (theirs.actor, ours) == ("witness", committed.event)
@@ -85,7 +85,7 @@ def test_an_expected_generation_that_another_one_took_is_a_conflict_naming_the_w
     with pytest.raises(GenerationConflict) as caught:
         commit(client.workflow(*KEY), expected_generation=2)
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     theirs = history(witness)[2:]
     assert [caught.value.winner] == theirs
     assert (caught.value.expected, caught.value.actual) == (2, 3)
@@ -105,7 +105,7 @@ def test_the_very_same_wish_of_another_writer_is_not_claimed(
 
     committed = commit(client.workflow(*KEY))
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert committed.event is None
     assert [event.actor for event in history(witness)[2:]] == ["witness"]
 
@@ -123,7 +123,7 @@ def test_a_challenger_that_another_writer_rejected_meanwhile_is_not_rejected_twi
     with pytest.raises(NoSuchChallenger) as caught:
         reject(client.workflow(*KEY))
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert (caught.value.version, caught.value.live) == ("v2", ())
     assert [event.actor for event in history(witness)[2:]] == ["witness"]
 
@@ -156,7 +156,7 @@ def test_a_run_id_that_another_writer_spawned_meanwhile_returns_that_run(
 
     run = client.workflow(*KEY).spawn_run("run-1", unit="ours")
 
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert (run.unit, run.actor, run.replayed) == ("theirs", "witness", True)
     assert len(list(witness.runs())) == 1
 
@@ -213,7 +213,7 @@ def test_a_server_that_goes_silent_holds_nobody_for_ever(
     with pytest.raises(OutcomeUnknown, match="no answer"):
         commit(workflow, command_id="command-1")
 
-    assert proxy.lost == 2
+    assert proxy.lost.total() == 2
     settled = commit(witness.workflow(*KEY), command_id="command-1")
     assert settled.replayed
     assert history(witness)[2:] == [settled.event]

@@ -6,11 +6,11 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations
+from alloc_es.drill.proxy import Proxy
 from tests.faults.admin import as_victim
 from tests.following.backends import Backends, backends
 from tests.following.tracing import Told
 from tests.support.postgres import ExistingServer, PostgresServer
-from tests.support.proxy import Proxy
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations
+from alloc_es.drill.proxy import Proxy
 from alloc_es.following import Flag
 from tests.faults.conftest import SHORT
 from tests.following.backends import Backends
 from tests.following.filling import KEY, Filler
 from tests.following.tracing import NAME, PATIENCE, TRACE, Told, expected, tracing
 from tests.store.test_forking import in_fork
-from tests.support.proxy import Proxy
 from tests.support.raw import raw, until
 
 
@@ -83,7 +83,7 @@ def test_closing_while_the_store_is_away_ends_without_it(
     postgres_url: str, proxy: Proxy, told: Told
 ) -> None:
     """The store never comes back. Red if a worker goes on until it has reached the store."""
-    url = proxy.url(postgres_url.rpartition("schema=")[2])
+    url = proxy.url_of(postgres_url)
     with alloc_es.connect(url, timeout=SHORT) as client:
         follower = client.projections(TRACE).follow(NAME, poll=0.01, tell=told)
         client.projections(TRACE).wait_for(NAME, timeout=PATIENCE)

@@ -9,11 +9,11 @@ import pytest
 
 import alloc_es
 from alloc_es import Allocations, InvalidSetting, Projection, Rows, Table
+from alloc_es.drill.proxy import Proxy
 from alloc_es.store import Recorded, postgres_desk
 from tests.faults.conftest import SHORT
 from tests.following.filling import KEY
 from tests.following.tracing import NAME, PATIENCE, TRACE, Told, expected, traced, tracing
-from tests.support.proxy import Proxy
 from tests.support.raw import raw
 
 AN_HOUR = 3_600.0
@@ -32,7 +32,7 @@ def test_a_batch_whose_answer_never_comes_is_given_up_and_applied_once(
         workflow.start("v1")
         projections = witness.projections(TRACE)
         projections.catch_up(NAME)
-        url = proxy.url(postgres_url.rpartition("schema=")[2])
+        url = proxy.url_of(postgres_url)
         with (
             alloc_es.connect(url, timeout=SHORT) as client,
             client.projections(TRACE).follow(NAME, poll=0.1, tell=told),
@@ -42,7 +42,7 @@ def test_a_batch_whose_answer_never_comes_is_given_up_and_applied_once(
             told.await_about(f"{NAME}: waits for the store")
             projections.wait_for(NAME, timeout=PATIENCE)
             told.await_about(f"{NAME}: the store is back")
-        assert proxy.lost == 1
+        assert proxy.lost.total() == 1
         assert traced(witness) == expected(witness)
     assert [len(told.about(word)) for word in ("waits", "is back")] == [1, 1]
 
@@ -53,7 +53,7 @@ def test_a_listening_connection_that_has_gone_silent_is_found_out(
     """It would hear of nothing for ever. Red without the look that `wait` takes now and then."""
     monkeypatch.setattr(postgres_desk, "_LOOK_AFTER", 0.1)
     monkeypatch.setattr(postgres_desk, "CONNECT_TIMEOUT", 0.2)
-    url = proxy.url(postgres_url.rpartition("schema=")[2])
+    url = proxy.url_of(postgres_url)
     with alloc_es.connect(postgres_url) as witness:
         workflow = witness.workflow(*KEY)
         workflow.start("v1")
@@ -67,7 +67,7 @@ def test_a_listening_connection_that_has_gone_silent_is_found_out(
             workflow.spawn_run("run-1")
             witness.projections(TRACE).wait_for(NAME, timeout=PATIENCE)
             told.await_about("new events: the store is back")
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert told.about(NAME) == []
 
 

@@ -11,9 +11,9 @@ import psycopg
 from eventsourcing.persistence import IntegrityError
 
 from alloc_es import Allocations
+from alloc_es.drill.link import Loss
 from alloc_es.errors import AnswerLost
 from alloc_es.store.recorder import RunGroup
-from tests.support.proxy import Loss
 
 _PATIENCE_SECONDS = 60.0
 

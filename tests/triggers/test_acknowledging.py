@@ -7,7 +7,8 @@ import pytest
 
 from alloc_es import Allocations, TriggerLost, Triggers
 from alloc_es.delivering import Deliveries
-from tests.support.proxy import Loss, Proxy
+from alloc_es.drill.link import Loss
+from alloc_es.drill.proxy import Proxy
 from tests.triggers.workers import HOUR, Office, deliveries, positions, reject
 
 # Where what is waited for never comes, it is told soon.
@@ -94,7 +95,7 @@ def test_a_lost_commit_of_a_consumers_beginning_is_made_up_for(
     (position,) = reject(witness, "v2")
     proxy.lose(loss, of="COMMIT")
     with client.triggers("loop", follow=False, lease=HOUR) as worker:
-        assert proxy.lost == 1
+        assert proxy.lost.total() == 1
         assert positions(worker) == [position]
 
 
@@ -107,7 +108,7 @@ def test_a_lost_commit_of_a_scan_loses_and_doubles_nothing(
     with client.triggers("loop", follow=False, lease=HOUR) as worker:
         proxy.lose(loss, of="COMMIT")
         assert positions(worker) == expected
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
 
 
 @every_loss
@@ -120,7 +121,7 @@ def test_a_lost_commit_of_a_take_is_told_once_and_is_the_same_delivery(
         worker._deliveries.scan()
         proxy.lose(loss, of="COMMIT")
         taken = list(worker)
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert sorted((each.position, each.attempt) for each in taken) == [(p, 1) for p in expected]
 
 
@@ -134,7 +135,7 @@ def test_a_lost_commit_of_an_acknowledgement_is_made_up_for(
         trigger = next(worker)
         proxy.lose(loss, of="COMMIT")
         worker.acknowledge(trigger)
-        assert proxy.lost == 1
+        assert proxy.lost.total() == 1
     assert deliveries(witness) == [(position, 1, 1, 1)]
 
 
@@ -148,7 +149,7 @@ def test_a_lost_commit_of_a_release_is_made_up_for(
         trigger = next(worker)
         proxy.lose(loss, of="COMMIT")
         worker.release(trigger)
-        assert proxy.lost == 1
+        assert proxy.lost.total() == 1
         assert deliveries(witness) == [(position, 1, 0, 0)]
 
 
@@ -160,5 +161,5 @@ def test_a_worker_that_closes_while_connections_break_gives_back_at_once(
     with client.triggers("loop", follow=False, lease=HOUR) as worker:
         next(worker)
         proxy.lose("request", of="DELETE FROM trigger_workers")
-    assert proxy.lost == 1
+    assert proxy.lost.total() == 1
     assert deliveries(witness) == [(position, 1, 0, 0)]

@@ -9,10 +9,10 @@ import pytest
 
 from alloc_es import Allocations, StoreUnavailable, Trigger, UnreadableEvent, connect
 from alloc_es.bell import Bell, Ring
+from alloc_es.drill.proxy import Proxy
 from alloc_es.store.log import Batch
 from tests.store.test_forking import in_fork
 from tests.support.overlap import in_threads
-from tests.support.proxy import Proxy
 from tests.triggers.workers import HOUR, Office, deliveries, positions, reject
 
 # Where what is waited for never comes, it is told soon.

@@ -3,65 +3,53 @@
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from selectors import EVENT_READ, DefaultSelector
+import time
+from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, Self
-from urllib.parse import urlencode
+from typing import Any, Self
+from urllib.parse import parse_qsl, quote, urlencode
 
-import psycopg
+from alloc_es.drill.link import Fault, Link, Loss
+from alloc_es.errors import StoreUnavailable
 
-_CHUNK = 65_536
 _POLL_SECONDS = 0.01
-# The messages of a statement that a Sync ends: parse, bind, describe, execute, close, flush.
-_PARTS = (b"P", b"B", b"D", b"E", b"C", b"H")
-_READY = b"Z"
-
-Loss = Literal["request", "reply", "silence"]
+_CONNECT_SECONDS = 10
 
 RECORD_RUNS = "record_runs"
 """What the statement that records a group of runs holds."""
 
+_LOGIN = ("user", "password", "dbname")
+# What says where the server is, or how to encrypt the way there.
+_ROUTE = ("host", "hostaddr", "port", "service", "channel_binding", "requirepeer")
+_PLAIN = {"sslmode": "disable", "gssencmode": "disable"}
 
-def nothing() -> None:
-    """What happens during a loss unless a test says otherwise."""
 
-
-@dataclass
-class Fault:
-    """A loss that was ordered: of the next statement that holds `text`, `left` times.
-
-    A lost `request` never reaches the server. A lost `reply` is dropped after the server
-    has sent it whole, so the statement is committed by then. In both cases `meanwhile` is
-    called and the connection is cut. After `silence` the connection stays, and nothing
-    comes back.
-    """
-
-    loss: Loss
-    text: bytes
-    left: int
-    meanwhile: Callable[[], object]
+def _nothing() -> None:
+    """What happens during a loss unless somebody says otherwise."""
 
 
 class Proxy:
-    """Listens on a TCP port of its own and forwards to the server of a URL."""
+    """Listens on a TCP port of its own and forwards to the server of a store's URL.
 
-    def __init__(self, url: str) -> None:
-        with psycopg.connect(url) as connection:
-            info = connection.info
-            self._target = (info.host, info.port)
-            self._login = {"user": info.user, "password": info.password, "dbname": info.dbname}
+    It connects once to learn where the server is. The server has to take connections in plain
+    text, for that is what the proxy reads. Raises `StoreUnavailable` when it can't be reached.
+    """
+
+    def __init__(self, url: str, *, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._host, self._port, self._login = _server_of(url)
+        self._sleep = sleep
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
-        self._links: set[_Link] = set()
+        self._links: set[Link] = set()
         self._listener: _Listener | None = None
         # It never listens: it keeps the port ours while connections are refused.
         self._holder = _bound_socket()
         self._hanging_up = False
-        self.lost = 0
+        self.lost: Counter[Loss] = Counter()
+        """How many statements each kind of loss has met."""
         self.hung_up = 0
+        """How many connections were ended as they came."""
         self.accept()
 
     def __enter__(self) -> Self:
@@ -81,11 +69,16 @@ class Proxy:
         """The port that it listens on."""
         return int(self._holder.getsockname()[1])
 
-    def url(self, schema: str) -> str:
-        """The URL of a store behind the proxy, in plain text so that the proxy can read it."""
-        plain = {"sslmode": "disable", "gssencmode": "disable", "schema": schema}
-        login = {name: value for name, value in self._login.items() if value}
-        return f"postgresql://127.0.0.1:{self.port}/?{urlencode({**login, **plain})}"
+    def url_of(self, url: str) -> str:
+        """The URL of a store on the same server, by way of the proxy and in plain text."""
+        parameters, own = _parted(url)
+        options = {
+            name: value
+            for name, value in parameters.items()
+            if name not in _ROUTE and not name.startswith(("ssl", "gss"))
+        }
+        query = urlencode({**self._login, **options, **own, **_PLAIN}, quote_via=quote)
+        return f"postgresql://127.0.0.1:{self.port}/?{query}"
 
     def lose(
         self,
@@ -93,11 +86,25 @@ class Proxy:
         *,
         of: str = "INSERT INTO",
         times: int = 1,
-        meanwhile: Callable[[], object] = nothing,
+        meanwhile: Callable[[], object] = _nothing,
+        seconds: float = 0,
     ) -> None:
-        """Lose the next statements that hold a text; `lost` counts those that were."""
+        """Lose the next statements that hold a text; `lost` counts those that were.
+
+        A lost `request` never reaches the server. A lost `reply` is dropped after the server
+        has sent it whole, so the statement is committed by then, if it is one that commits. In
+        both cases the connection is cut. After `silence` the connection stays, and nothing
+        comes back. A `delay` holds the reply back. `meanwhile` is called, and `seconds` pass,
+        before the connection is cut or the reply let go.
+        """
+
+        def wait() -> None:
+            meanwhile()
+            if seconds:
+                self._sleep(seconds)
+
         with self._lock:
-            self._faults.append(Fault(loss, of.encode(), times, meanwhile))
+            self._faults.append(Fault(loss, of.encode(), times, wait))
 
     def refuse(self) -> None:
         """Cut every connection and refuse new ones until `accept`."""
@@ -129,13 +136,15 @@ class Proxy:
         for link in links:
             link.cut()
 
-    def take_fault(self, statement: bytes) -> Fault | None:
+    def _take_fault(self, statement: bytes) -> Fault | None:
         """The fault that was ordered for a statement, or None; counts it as done."""
         with self._lock:
             for fault in self._faults:
-                if fault.left and fault.text in statement:
+                if fault.text in statement:
                     fault.left -= 1
-                    self.lost += 1
+                    if not fault.left:
+                        self._faults.remove(fault)
+                    self.lost[fault.loss] += 1
                     return fault
         return None
 
@@ -144,7 +153,7 @@ class Proxy:
             with self._lock:
                 self.hung_up += 1
             return
-        link = _Link(self, client, _dial(*self._target))
+        link = Link(client, _dial(self._host, self._port), self._take_fault)
         with self._lock:
             self._links.add(link)
         try:
@@ -168,118 +177,7 @@ class _Listener(socketserver.ThreadingTCPServer):
         self._serve(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Quiet: a cut connection is what tests order."""
-
-
-class _Link:
-    """One connection, read message by message on its way to the server.
-
-    https://www.postgresql.org/docs/current/protocol-message-formats.html
-    """
-
-    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
-        self._proxy = proxy
-        self._client = client
-        self._server = server
-        self._statements: dict[bytes, bytes] = {}
-        self._unread = b""
-        self._started = False
-        self._silent = False
-
-    def run(self) -> None:
-        """Forward until either side ends or a fault cuts the connection."""
-        batch: list[bytes] = []
-        with DefaultSelector() as ready:
-            ready.register(self._client, EVENT_READ)
-            ready.register(self._server, EVENT_READ)
-            while True:
-                for key, _ in ready.select():
-                    source = key.fileobj
-                    assert isinstance(source, socket.socket)
-                    data = source.recv(_CHUNK)
-                    if not data:
-                        return
-                    if source is self._server:
-                        if not self._silent:
-                            self._client.sendall(data)
-                    elif not self._forward(data, batch):
-                        return
-
-    def cut(self) -> None:
-        """End both sides; `run` returns then."""
-        for side in (self._client, self._server):
-            with suppress(OSError):
-                side.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """End both sides and free their sockets."""
-        self.cut()
-        self._client.close()
-        self._server.close()
-
-    def _forward(self, data: bytes, batch: list[bytes]) -> bool:
-        """Send on what is complete, a batch up to its Sync at a time; False after a loss."""
-        for message in self._messages(data):
-            batch.append(message)
-            if message[:1] in _PARTS:
-                continue
-            fault = self._proxy.take_fault(self._executed(batch))
-            request = b"".join(batch)
-            batch.clear()
-            if fault and fault.loss != "silence":
-                self._lose(fault, request)
-                return False
-            self._silent = self._silent or fault is not None
-            self._server.sendall(request)
-        return True
-
-    def _lose(self, fault: Fault, request: bytes) -> None:
-        if fault.loss == "reply":
-            self._server.sendall(request)
-            self._await_answer()
-        fault.meanwhile()
-
-    def _await_answer(self) -> None:
-        unread = b""
-        while data := self._server.recv(_CHUNK):
-            unread += data
-            while len(unread) >= 5 and len(unread) > (size := _size(unread)):
-                message, unread = unread[: size + 1], unread[size + 1 :]
-                if message[:1] == _READY:
-                    return
-
-    def _messages(self, data: bytes) -> Iterator[bytes]:
-        self._unread += data
-        while True:
-            # The first message of a connection has no letter in front of its length.
-            letter = 1 if self._started else 0
-            if len(self._unread) < letter + 4:
-                return
-            end = letter + int.from_bytes(self._unread[letter : letter + 4], "big")
-            if len(self._unread) < end:
-                return
-            message, self._unread = self._unread[:end], self._unread[end:]
-            yield message
-            self._started = True
-
-    def _executed(self, batch: list[bytes]) -> bytes:
-        """The text of the statement that a batch executes; empty for what executes none."""
-        text = b""
-        for message in batch:
-            letter, body = message[:1], message[5:]
-            if letter == b"P":
-                name, query, _ = body.split(b"\0", 2)
-                self._statements[name] = query
-            elif letter == b"B":
-                _, name, _ = body.split(b"\0", 2)
-                text = self._statements.get(name, b"")
-            elif letter == b"Q":
-                text = body
-        return text
-
-
-def _size(message: bytes) -> int:
-    return int.from_bytes(message[1:5], "big")
+        """Quiet: a cut connection is what was ordered."""
 
 
 def _bound_socket() -> socket.socket:
@@ -296,3 +194,32 @@ def _dial(host: str, port: int) -> socket.socket:
     server = socket.socket(socket.AF_UNIX)
     server.connect(f"{host}/.s.PGSQL.{port}")
     return server
+
+
+def _server_of(url: str) -> tuple[str, int, dict[str, str]]:
+    """Where the server of a store's URL listens, and who logs in to what."""
+    import psycopg
+
+    parameters, _ = _parted(url)
+    try:
+        with psycopg.connect(**{"connect_timeout": _CONNECT_SECONDS, **parameters}) as connection:
+            info = connection.info
+            login = (info.user, info.password, info.dbname)
+            named = {name: value for name, value in zip(_LOGIN, login, strict=True) if value}
+            return info.host, info.port, named
+    except psycopg.OperationalError as error:
+        problem = " ".join(str(error).split())
+        raise StoreUnavailable(f"the proxy can't reach the server: {problem}") from error
+
+
+def _parted(url: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a store's URL says to libpq, and what it says to alloc-es."""
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import Conninfo
+
+    base, _, query = url.partition("?")
+    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    own = {name: value for name, value in options.items() if name not in known}
+    theirs = {name: value for name, value in options.items() if name in known}
+    return conninfo_to_dict(f"{base}?{urlencode(theirs, quote_via=quote)}"), own
