@@ -29,15 +29,20 @@ NAMES = ["1", "2", "3", "4"]
 
 
 class Gate:
-    """Where something waits until it is let through; `reached` says that it does."""
+    """Where something waits until it is let through; `reached` says that it does.
+
+    `gave_up` says that it was not let through in time.
+    """
 
     def __init__(self) -> None:
         self.reached = Event()
+        self.gave_up = False
         self._opened = Event()
 
     def wait(self) -> None:
         self.reached.set()
-        assert self._opened.wait(PATIENCE_SECONDS)
+        if not self._opened.wait(PATIENCE_SECONDS):
+            self.gave_up = True
 
     def open(self) -> None:
         self._opened.set()
@@ -104,6 +109,7 @@ def test_cancelled_while_policies_are_asked_nothing_of_their_wave_is_recorded(
     with repeatable(store_url) as allocations:
         heard = cancelled(allocations, gated(gate, at), gate.until_reached)
         assert [name for name, _ in told(allocations, 4)] == decided
+    assert not gate.gave_up
     gate.open()
     assert [result.key.workflow_id for result in heard] == decided
 
@@ -165,6 +171,7 @@ def test_what_is_no_exception_ends_the_pass_with_nothing_of_its_wave(
         with pytest.raises(kind):
             decide_pass(allocations, keys, policy, concurrency=2)
         assert [name for name, _ in told(allocations, 4)] == ["1", "2"]
+    assert not gate.gave_up
     gate.open()
 
 
@@ -183,6 +190,7 @@ def test_ctrl_c_ends_a_pass_though_a_judge_still_thinks() -> None:
         with pytest.raises(KeyboardInterrupt):
             decide_pass(allocations, keys, policy, concurrency=2)
         assert told(allocations, 4) == []
+    assert not gate.gave_up
     gate.open()
 
 

@@ -10,7 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli import deciding, demo, drilling, projecting, reading, spawning, triggering
+from alloc_es.cli import (
+    deciding,
+    demo,
+    drilling,
+    passing,
+    projecting,
+    reading,
+    spawning,
+    triggering,
+)
 from alloc_es.cli.documents import Ended, error_document
 from alloc_es.cli.exits import (
     BROKEN_PIPE,
@@ -47,6 +56,7 @@ app = typer.Typer(
 
 _OF_ALL = (
     *deciding.COMMANDS,
+    passing.decide,
     *reading.COMMANDS,
     spawning.spawn,
     triggering.triggers,

@@ -1,6 +1,7 @@
 """Results and errors as JSON documents, in the names of the Python API."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +10,9 @@ from alloc_es.committing import Committed
 from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
+from alloc_es.pass_results import Failure, PassReport, PassResult
 from alloc_es.projection import Projection
+from alloc_es.proposals import Proposal
 from alloc_es.routing import Routing
 from alloc_es.split import Share
 from alloc_es.standing import ProjectionStatus
@@ -145,6 +148,32 @@ def trigger_document(trigger: Trigger) -> dict[str, Any]:
     return {**key._asdict(), **document, "remaining": list(trigger.remaining), "time": time}
 
 
+def pass_document(result: PassResult) -> dict[str, Any]:
+    """What became of one workflow in a decide pass."""
+    failure, event = result.failure, result.event
+    return {
+        **result.key._asdict(),
+        "outcome": result.outcome,
+        "proposal": _proposal_document(result.proposal) if result.proposal else None,
+        "seen": result.seen,
+        "event": event_fields(event) if event else None,
+        "allocation": allocation_document(event.allocation) if event else None,
+        "generation": result.generation,
+        "asked": result.asked,
+        "lost_to": [event_fields(each) for each in result.lost_to],
+        "failure": _failure_document(failure) if failure else None,
+    }
+
+
+def _proposal_document(proposal: Proposal) -> dict[str, Any]:
+    facts = {each.name: getattr(proposal, each.name) for each in fields(proposal)}
+    return {"type": type(proposal).__name__} | {n: _fact(value) for n, value in facts.items()}
+
+
+def _failure_document(failure: Failure) -> dict[str, Any]:
+    return {"error_type": failure.error_type, "message": failure.message}
+
+
 def error_document(error: BaseException, message: str, code: int) -> dict[str, Any]:
     """An error with its exit code and, where it is one of ours, its facts."""
     facts = vars(error) if isinstance(error, AllocationError | Ended) else {}
@@ -176,8 +205,10 @@ def _fact(value: Any) -> Any:
             return allocation_document(value)
         case Arm():
             return _arm_document(value)
-        case dict():
-            return {name: _fact(item) for name, item in value.items()}
+        case PassReport():
+            return value.counts
+        case Mapping():
+            return {str(name): _fact(item) for name, item in value.items()}
         case AllocationError():
             return {"type": type(value).__name__, "message": str(value)}
         case _ if isinstance(value, DecisionEvent):

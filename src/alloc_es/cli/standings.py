@@ -1,5 +1,6 @@
 """How read models stand, drawn: tables, bars and what moves on a terminal."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
@@ -162,7 +163,8 @@ def counted(doing: str, *, hidden: bool) -> Iterator[Report]:
         *(bar if console.width >= _NARROW else (_Count(), TimeRemainingColumn())),
         console=console,
         transient=True,
-        redirect_stdout=False,
+        # Lines that are printed meanwhile stand above it, and never get into a pipe's place.
+        redirect_stdout=sys.stdout.isatty(),
     ) as shown:
         task = shown.add_task(doing, total=None)
         yield lambda done, goal: shown.update(task, completed=done, total=goal)

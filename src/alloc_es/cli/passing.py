@@ -1,0 +1,234 @@
+"""`decide`: a pass over many workflows, by a policy of the user's."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial, reduce
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from alloc_es.app import Allocations
+from alloc_es.cli.documents import pass_document, split_words
+from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, TERMINATED
+from alloc_es.cli.options import (
+    STORE,
+    Actor,
+    AsJson,
+    MaxChallengers,
+    StoreUrl,
+    UsageError,
+    opened,
+    user_name,
+)
+from alloc_es.cli.output import end_now, print_aside, print_line, say
+from alloc_es.cli.running import Interrupted
+from alloc_es.cli.standings import counted
+from alloc_es.errors import InvalidSetting
+from alloc_es.identity import WorkflowKey
+from alloc_es.pass_results import Goal, PassReport, PassResult
+from alloc_es.proposals import Hold, Policy
+from alloc_es.scheduler_errors import PassStopped
+from alloc_es.scheduling import adecide_pass
+
+
+def decide(
+    context: typer.Context,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="The policy; its module may be in the current directory.",
+            show_default=False,
+        ),
+    ],
+    tenant: Annotated[
+        str | None, typer.Argument(metavar="TENANT", help="The tenant's id.", show_default=False)
+    ] = None,
+    workflows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORKFLOW", help="Workflows of the tenant, in order.", show_default="all"
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All workflows of all tenants, instead of TENANT.")
+    ] = False,
+    concurrency: Annotated[
+        int, typer.Option(metavar="K", help="How many workflows are in a wave.")
+    ] = 1,
+    at_most: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="End once N workflows are decided.", show_default="all"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be decided, and record nothing.")
+    ] = False,
+    max_challengers: MaxChallengers = 1,
+    store: StoreUrl = STORE,
+    actor: Actor = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a policy what to do with workflows, and do it.
+
+    Policies of a wave run side by side, and what they propose is committed in order. The
+    exit code is 6 if a workflow failed.
+    """
+    if every == (tenant is not None):
+        raise UsageError("give either TENANT or --all", context)
+    asked = _loaded(policy, context)
+    goal = None if at_most is None else Goal(at_most, _is_decided)
+    heard: list[PassResult] = []
+    with opened(store, max_challengers=max_challengers) as allocations:
+        keys = _keys(allocations, tenant, workflows)
+        with counted("decide", hidden=as_json) as show:
+
+            def tell(result: PassResult) -> None:
+                heard.append(result)
+                _tell(result, dry_run, as_json)
+                show(len(heard), len(keys))
+
+            show(0, len(keys))
+            passing = adecide_pass(
+                allocations,
+                keys,
+                asked,
+                concurrency=concurrency,
+                goal=goal,
+                actor=actor or user_name(),
+                dry_run=dry_run,
+                on_result=tell,
+            )
+            try:
+                report = _run(passing, partial(_account, heard, len(keys), dry_run), as_json)
+            except PassStopped as stopped:
+                _sum_up(stopped.report, dry_run, as_json)
+                raise
+    _sum_up(report, dry_run, as_json)
+    if report.counts["failed"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _is_decided(result: PassResult) -> bool:
+    return result.outcome == "decided"
+
+
+def _loaded(name: str, context: typer.Context) -> Policy:
+    """The policy of a name; what is wrong with it is a usage error in one line."""
+    module, _, path = name.partition(":")
+    if not module or not path:
+        problem = f"{name!r} is not MODULE:FUNCTION, for example policies:decide"
+        raise UsageError(problem, context)
+    # First, as it is for `python -m`.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        policy = reduce(getattr, path.split("."), import_module(module))
+    # The module is the user's, and may raise anything.
+    except (Exception, SystemExit) as error:
+        problem = f"the policy {name} can't be loaded: {type(error).__name__}: {error}"
+        raise UsageError(problem, context) from error
+    if not callable(policy):
+        problem = f"the policy {name} is {type(policy).__name__} and can't be called"
+        raise UsageError(problem, context)
+    return policy
+
+
+def _keys(
+    allocations: Allocations, tenant: str | None, workflows: Sequence[str] | None
+) -> list[WorkflowKey]:
+    if tenant is not None and workflows:
+        return [WorkflowKey.parse(tenant, workflow) for workflow in workflows]
+    keys = [allocation.key for allocation in allocations.list(tenant)]
+    if tenant is not None and not keys:
+        raise InvalidSetting("TENANT", f"{tenant} has no workflows in {allocations.store}")
+    return keys
+
+
+def _run(
+    passing: Coroutine[Any, Any, PassReport],
+    interrupted: Callable[[int], Interrupted],
+    as_json: bool,
+) -> PassReport:
+    """Run a pass to its end, or to the first signal; a second one ends the process at once."""
+    signals: list[int] = []
+
+    async def main() -> PassReport:
+        task = asyncio.current_task()
+        assert task
+
+        def hear(number: int) -> None:
+            signals.append(number)
+            if len(signals) > 1:
+                end_now(interrupted(signals[0]), as_json=as_json)
+            task.cancel()
+
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(each, hear, each)
+        return await passing
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        if not signals:
+            raise
+        raise interrupted(signals[0]) from None
+
+
+def _account(heard: Sequence[PassResult], total: int, dry_run: bool, number: int) -> Interrupted:
+    decided = sum(map(_is_decided, heard))
+    would = "would have been" if dry_run else "were"
+    return Interrupted(
+        f"{decided} of {total} workflows {would} decided, and {total - len(heard)} were not run; "
+        f"run it again for the rest",
+        TERMINATED if number == signal.SIGTERM else INTERRUPTED,
+    )
+
+
+def _tell(result: PassResult, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_line(pass_document(result))
+    else:
+        say(f"{result.key} {_words(result, dry_run)}{_conflicts(result)}")
+
+
+def _words(result: PassResult, dry_run: bool) -> str:
+    if result.failure is not None:
+        return f"failed: {result.failure.error_type}: {result.failure.message}"
+    if result.event is not None:
+        stands = "would be" if dry_run else "is"
+        split = split_words(result.event.allocation)
+        return f"{stands} at generation {result.generation} ({result.event.summary}): {split}"
+    why = "nothing to do"
+    if isinstance(result.proposal, Hold):
+        why = f"held, {result.proposal.reason}" if result.proposal.reason else "held"
+    return f"stays at generation {result.generation}: {why}"
+
+
+def _conflicts(result: PassResult) -> str:
+    """Who was faster, where somebody was, as the end of a sentence."""
+    if not result.lost_to:
+        return ""
+    winners = ", ".join(dict.fromkeys(event.actor for event in result.lost_to))
+    return f"; asked {result.asked} times, because of decisions by {winners}"
+
+
+def _sum_up(report: PassReport, dry_run: bool, as_json: bool) -> None:
+    counts = {outcome: count for outcome, count in report.counts.items() if count}
+    parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
+    nothing = "; nothing was recorded" if dry_run else ""
+    total = len(report.results)
+    what = "1 workflow" if total == 1 else f"{total:,} workflows"
+    document = {
+        "summary": {
+            **{outcome.replace(" ", "_"): n for outcome, n in report.counts.items()},
+            "waves": report.waves,
+            "dry_run": dry_run,
+        }
+    }
+    print_aside(document, f"{what}: {parts or 'none'}{nothing}", as_json=as_json)
