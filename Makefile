@@ -23,7 +23,8 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included, and on all cores
 	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-soak: $(DEV_STAMP) ## follow 100,000 events across 50 reconnects
+soak: $(DEV_STAMP) ## drill for hours, and follow 100,000 events across 50 reconnects
+	@$(BIN)/python -m tests.soak
 	@ALLOC_ES_RECONNECT_EVENTS=100000 $(BIN)/python -m pytest tests/following/test_reconnects.py
 
 lint: $(DEV_STAMP) ## check format, lint, types and the direction of imports
