@@ -279,7 +279,9 @@ class Participant:
         pending.standing = None
         deadline = time.monotonic() + within
         self._line.say(Probe(pending.request_id))
-        pending.heard.wait(within)
+        # Whoever settles it says so before it is heard, so that the clearing can't hide it.
+        if not pending.settled.is_set():
+            pending.heard.wait(within)
         if pending.standing == "unheard":
             self._line.say(Ask(pending.request_id, self._packed(pending.request)))
         pending.settled.wait(max(0, deadline - time.monotonic()))
@@ -321,8 +323,8 @@ class Participant:
             pending = self._pending.pop(answer.request_id, None)
         if pending:
             pending.outcome, pending.in_doubt = outcome, in_doubt
-            pending.heard.set()
             pending.settled.set()
+            pending.heard.set()
 
     def _note_end(self) -> None:
         """Nothing more is to come from it: say why, and let nobody wait for it."""
@@ -334,6 +336,6 @@ class Participant:
             pending = list(self._pending.values())
             self._pending.clear()
         for each in pending:
-            each.heard.set()
             each.settled.set()
+            each.heard.set()
         self._opened.set()

@@ -1,0 +1,1 @@
+"""Participants in three modes, their lives, and what becomes of requests."""
