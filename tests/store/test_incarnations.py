@@ -160,16 +160,19 @@ def test_the_store_itself_refuses_the_decision_of_an_old_incarnation(
     assert rows(durable_url) == before
 
 
+@pytest.mark.parametrize("overtaken", [False, True], ids=["newest", "overtaken"])
 @pytest.mark.parametrize("run_id", ["known", "new"])
 def test_a_spawn_of_an_old_incarnation_is_refused_in_each_way_to_spawn(
-    run_id: str, old: Allocations, launcher: Allocations, durable_url: str
+    run_id: str, overtaken: bool, old: Allocations, launcher: Allocations, durable_url: str
 ) -> None:
     """Red when a group does not look as it is recorded, and when it is tried again.
 
-    A run that is known, and one of a route that a decision has overtaken meanwhile.
+    Runs that are known or not, by the newest route and by one that a decision has overtaken.
     """
-    launcher.new_incarnation(NAME)
     workflow = old.workflow(*KEY)
+    if not overtaken:
+        workflow.newest()
+    launcher.new_incarnation(NAME)
     before = rows(durable_url)
     assert_superseded(lambda: workflow.spawn_run(run_id))
     assert_superseded(lambda: asyncio.run(workflow.aspawn_run(run_id)))
