@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alloc_es import cli, errors, reader_errors
+from alloc_es import cli, errors, reader_errors, scheduler_errors
 from alloc_es.cli import demo
 from alloc_es.errors import AllocationError, AnswerLost
 from alloc_es.store.log import EventLog
@@ -25,6 +25,7 @@ READING = [
     ["history", "acme", "triage"],
     ["spawn", "acme", "triage", "run-1"],
     ["peek", "acme", "triage", "run-1"],
+    ["decide", "acme", "--policy", "tests.cli.policies:try_v2"],
     ["triggers"],
     ["triggers", "--consumer", "one", "--follow"],
     ["projections", "status"],
@@ -198,10 +199,10 @@ def test_every_error_has_an_exit_code() -> None:
     """Red when a class of errors is left out of the table."""
     kinds = [
         kind
-        for kind in (vars(errors) | vars(reader_errors)).values()
+        for kind in (vars(errors) | vars(reader_errors) | vars(scheduler_errors)).values()
         if isinstance(kind, type)
         and issubclass(kind, AllocationError)
-        and kind is not AllocationError
+        and kind not in (AllocationError, scheduler_errors.PassStopped)
     ]
     assert len(kinds) > 20
     for kind in kinds:

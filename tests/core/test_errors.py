@@ -11,6 +11,9 @@ import alloc_es
 from alloc_es import errors
 from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.identity import WorkflowKey
+from alloc_es.pass_results import PassReport
+from alloc_es.scheduler_errors import DecisionInsidePolicy, PassStopped
 from alloc_es.wording import with_article
 from tests.core.given import KEY, at, register, run, start
 from tests.core.test_codec import LINES, decoded
@@ -58,6 +61,9 @@ def examples() -> list[AllocationError]:
         errors.OutcomeUnknown(KEY, "no answer", run_id="r-1"),
         errors.IncarnationSuperseded("scheduler-a", 1, 2),
         errors.IncarnationSuperseded("scheduler-a", 2, None),
+        errors.UnknownWorkflow(KEY, (KEY, KEY)),
+        DecisionInsidePolicy(KEY, KEY),
+        PassStopped(PassReport((), 0, False), errors.StoreUnavailable("it is away")),
     ]
 
 
@@ -99,6 +105,20 @@ def test_there_is_an_example_of_every_class() -> None:
         if isinstance(kind, type) and issubclass(kind, AllocationError)
     }
     assert classes - {type(error) for error in examples()} == {AllocationError, errors.Refusal}
+
+
+def test_many_unknown_workflows_are_named_up_to_ten() -> None:
+    """Red when a message grows with the number of workflows."""
+    keys = [WorkflowKey.parse("acme", f"w{number}") for number in range(1_200)]
+    for many, words in (
+        (1, "acme/w0 was never started; start it with its current version first"),
+        (2, "acme/w0 and acme/w1 were never started; start each with its current version first"),
+        (3, "acme/w0, acme/w1 and acme/w2 were never"),
+        (1_200, "acme/w8, acme/w9 and 1,190 more were never"),
+    ):
+        error = errors.UnknownWorkflow(keys[0], keys[1:many])
+        assert words in str(error)
+        assert error.also == tuple(keys[1:many])
 
 
 @pytest.mark.parametrize("error", EXAMPLES)

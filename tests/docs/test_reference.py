@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import alloc_es
-from alloc_es import cli, errors, reader_errors
+from alloc_es import cli, errors, reader_errors, scheduler_errors, scheduling
 from alloc_es.codec import EVENT_TYPES, SCHEMA_VERSIONS
 from tests.docs.documents import ROOT
 from tests.docs.test_blocks import schema_of, server_of
@@ -56,7 +56,8 @@ def callables() -> list[tuple[str, Any]]:
         for name, member in vars(kind).items()
         if not name.startswith("_") and inspect.isfunction(member)
     ]
-    return [("connect", alloc_es.connect), ("bucket_of", alloc_es.bucket_of), *methods]
+    passes = [(name, getattr(scheduling, name)) for name in ("decide_pass", "adecide_pass")]
+    return [("connect", alloc_es.connect), ("bucket_of", alloc_es.bucket_of), *passes, *methods]
 
 
 def default_of(parameter: inspect.Parameter) -> str:
@@ -71,7 +72,7 @@ def default_of(parameter: inspect.Parameter) -> str:
 def error_classes() -> list[type[alloc_es.AllocationError]]:
     return [
         kind
-        for name, kind in (vars(errors) | vars(reader_errors)).items()
+        for name, kind in (vars(errors) | vars(reader_errors) | vars(scheduler_errors)).items()
         if isinstance(kind, type)
         and issubclass(kind, alloc_es.AllocationError)
         and name not in INTERNAL_ERRORS
@@ -90,7 +91,7 @@ def facts(kind: type) -> set[str]:
     return fields | {name for name, value in vars(kind).items() if isinstance(value, property)}
 
 
-@pytest.mark.parametrize("name", alloc_es.__all__)
+@pytest.mark.parametrize("name", [*alloc_es.__all__, *scheduling.__all__])
 def test_the_api_names_every_public_name(name: str) -> None:
     """Red when a name is exported and `python-api.md` does not mention it."""
     assert f"`{name}`" in read("python-api.md") or section("python-api.md", name)
@@ -140,6 +141,10 @@ def test_the_api_describes_every_member(kind: type) -> None:
         alloc_es.Table,
         alloc_es.Trigger,
         alloc_es.Verified,
+        scheduling.Failure,
+        scheduling.Goal,
+        scheduling.PassReport,
+        scheduling.PassResult,
     ],
     ids=lambda answer: answer.__name__,
 )

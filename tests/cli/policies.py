@@ -1,0 +1,81 @@
+"""Policies that tests name on the command line."""
+
+import asyncio
+import os
+import signal
+import time
+from threading import Event
+from typing import Any
+
+import alloc_es
+from alloc_es import Allocation
+from alloc_es.scheduling import Hold, Proposal, Register, Reshare
+from tests.support.overlap import in_threads
+
+NUMBER = 7
+
+
+class Policies:
+    """Policies that are the methods of something."""
+
+    async def careful(self, state: Allocation) -> Proposal:
+        """Fails for the workflow `bad`, and holds where something is tried."""
+        if state.workflow_id == "bad":
+            raise LookupError("no\nevidence")
+        return try_v2(state)
+
+
+methods = Policies()
+
+
+def try_v2(state: Allocation) -> Proposal:
+    """Register v2 where nothing is tried."""
+    return Hold("v2 is being tried") if state.challenger else Register("v2", reason="why not")
+
+
+def same_shares(state: Allocation) -> Proposal:
+    return Reshare({version: state.split[version] for version in state.challengers})
+
+
+def interrupted(state: Allocation) -> Proposal:
+    return _signalled(state, signal.SIGINT)
+
+
+def terminated(state: Allocation) -> Proposal:
+    return _signalled(state, signal.SIGTERM)
+
+
+def _signalled(state: Allocation, number: signal.Signals) -> Proposal:
+    """Think for ever about the second workflow, after a signal."""
+    if state.workflow_id == "b":
+        os.kill(os.getpid(), number)
+        Event().wait()
+    return try_v2(state)
+
+
+async def stubborn(_: Allocation) -> Any:
+    """Answer every cancellation with another Ctrl-C."""
+    while True:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+
+def beaten(state: Allocation) -> Proposal:
+    """Let another scheduler be faster, once."""
+    if state.generation == 1:
+        assert in_threads(lambda: _beat(state)) == [None]
+    return try_v2(state)
+
+
+def _beat(state: Allocation) -> None:
+    with alloc_es.connect(os.environ["ALLOC_ES_STORE"], actor="rival") as allocations:
+        allocations.workflow(*state.key).register_challenger("v9")
+
+
+def leisurely(state: Allocation) -> Proposal:
+    """Think for longer than a display needs to be drawn."""
+    time.sleep(0.05)
+    return try_v2(state)
