@@ -3,7 +3,8 @@
 import pytest
 
 from alloc_es import AllocationCommitted, connect
-from alloc_es.cli.race import Attempt, Launch, Race, race
+from alloc_es.cli.race import Attempt, Race, race
+from alloc_es.harness import Mode
 from alloc_es.identity import Version
 from tests.acceptance.contest import one_behind_the_other, require_overlap
 from tests.support.raw import DECISIONS, raw
@@ -13,15 +14,13 @@ V2 = Version("v2")
 NAMES = ("scheduler-a", "scheduler-b")
 
 
-@pytest.mark.parametrize("launch", ["process", "thread"])
-def test_exactly_one_of_two_live_schedulers_wins_each_round(
-    durable_url: str, launch: Launch
-) -> None:
+@pytest.mark.parametrize("mode", ["process", "thread"])
+def test_exactly_one_of_two_live_schedulers_wins_each_round(durable_url: str, mode: Mode) -> None:
     """Red when a loser takes the event that it finds at its place for its own, or when the
     schedulers of `race` run one behind the other.
     """
     prepare(durable_url)
-    outcome = race(durable_url, "acme", "triage", rounds=ROUNDS, schedulers=NAMES, launch=launch)
+    outcome = race(durable_url, "acme", "triage", rounds=ROUNDS, schedulers=NAMES, mode=mode)
     assert len(outcome.rounds) == ROUNDS
     for number, attempts in enumerate(outcome.rounds):
         one_won_and_the_other_committed_behind(attempts, 2 + 2 * number)

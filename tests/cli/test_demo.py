@@ -106,7 +106,7 @@ def test_a_race_that_went_wrong_ends_the_demo(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, forge: Callable[[Race], Race], claim: str
 ) -> None:
     """Red when a check of the race is only told and not made."""
-    monkeypatch.setattr(demo, "race", lambda *a, **k: forge(race(*a, **k, launch="thread")))
+    monkeypatch.setattr(demo, "race", lambda *a, **k: forge(race(*a, **k, mode="thread")))
     assert claim in ends(sqlite_url)
 
 
@@ -116,7 +116,7 @@ def test_a_commit_behind_the_demos_back_ends_it(
     """Red when the demo does not count the generations."""
 
     def race_and_more(*args: Any, **options: Any) -> Race:
-        done = race(*args, **options, launch="thread")
+        done = race(*args, **options, mode="thread")
         with alloc_es.connect(sqlite_url) as allocations:
             allocations.workflow(*args[1:]).commit_allocation({"v2": 777})
         return done

@@ -1,23 +1,25 @@
 """Schedulers that race for the same generation, and an account of who won and who overlapped."""
 
-import multiprocessing
-import queue
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from alloc_es.allocation import Allocation
-from alloc_es.app import connect
-from alloc_es.errors import GenerationConflict
-from alloc_es.workflow import Workflow
+from alloc_es.errors import GenerationConflict, OutcomeUnknown
+from alloc_es.harness import (
+    Decide,
+    Done,
+    Launcher,
+    Mode,
+    Participant,
+    Pending,
+    Refused,
+    Resolved,
+    Unknown,
+)
+from alloc_es.identity import WorkflowKey
+from alloc_es.proposals import Reshare
 
-Launch = Literal["process", "thread"]
-
-_PATIENCE_SECONDS = 60.0
 _SHARES = 9_000
 
 
@@ -86,141 +88,87 @@ def race(
     *,
     rounds: int,
     schedulers: Sequence[str] = ("scheduler-a", "scheduler-b"),
-    launch: Launch = "process",
+    mode: Mode = "process",
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Race:
-    """Let schedulers, each with a connection of its own, race on one live challenger's share.
+    """Let schedulers race on one live challenger's share.
 
-    In every round all read the generation, wait for each other, and commit different
-    shares on the generation they read; who loses commits again on the one it was told.
-    `on_round` is called with the number of rounds done. Raises `RuntimeError` when a
-    scheduler fails.
+    In every round all commit different shares on the same generation, at the same time;
+    who loses commits again on the one it was told. `on_round` is called with the number of
+    rounds done. Raises what a scheduler met other than a conflict.
     """
-    context: Any = multiprocessing.get_context("spawn") if launch == "process" else threading
-    outbox: Any = context.Queue() if launch == "process" else queue.Queue()
-    barrier = context.Barrier(len(schedulers), timeout=_PATIENCE_SECONDS)
-    runner = context.Process if launch == "process" else context.Thread
-    runners = [
-        runner(
-            target=_compete,
-            args=(url, tenant_id, workflow_id, rounds, tuple(schedulers), index, barrier, outbox),
-            daemon=True,
-        )
-        for index in range(len(schedulers))
-    ]
-    with _interrupts_kept_from_children():
-        for each in runners:
-            each.start()
-    try:
-        attempts = _collect(outbox, rounds, len(schedulers), on_round)
-    except BaseException:
-        _end(runners, barrier)
-        raise
-    for each in runners:
-        each.join(_PATIENCE_SECONDS)
+    key = WorkflowKey.parse(tenant_id, workflow_id)
+    attempts: list[Attempt] = []
+    with Launcher(url, threads=len(schedulers)) as launcher:
+        with ThreadPoolExecutor(len(schedulers)) as starting:
+            members = list(
+                starting.map(
+                    lambda name: launcher.start(name, "scheduler", [tenant_id], mode=mode),
+                    schedulers,
+                )
+            )
+        for number in range(rounds):
+            before = launcher.allocations.workflow(*key).allocation()
+            attempts += _round(number, before, members)
+            on_round(number + 1)
     return Race(tuple(sorted(attempts, key=lambda a: (a.round, a.scheduler))))
 
 
-def _end(runners: Sequence[Any], barrier: Any) -> None:
-    """End the schedulers in mid-race."""
-    for each in runners:
-        if isinstance(each, threading.Thread):
-            barrier.abort()
-        else:
-            # No barrier of processes is touched: one of them may have died with its lock.
-            each.terminate()
-    for each in runners:
-        each.join(_PATIENCE_SECONDS)
-
-
-@contextmanager
-def _interrupts_kept_from_children() -> Iterator[None]:
-    """Let children inherit a deaf ear for Ctrl-C, which a terminal sends to all of them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _collect(
-    outbox: Any, rounds: int, schedulers: int, on_round: Callable[[int], None]
-) -> list[Attempt]:
-    attempts: list[Attempt] = []
-    while len(attempts) < rounds * schedulers:
-        try:
-            message = outbox.get(timeout=_PATIENCE_SECONDS)
-        except queue.Empty:
-            raise RuntimeError("a scheduler went silent") from None
-        if not isinstance(message, Attempt):
-            raise RuntimeError(message)
-        attempts.append(message)
-        if len(attempts) % schedulers == 0:
-            on_round(len(attempts) // schedulers)
-    return attempts
-
-
-def _compete(
-    url: str,
-    tenant_id: str,
-    workflow_id: str,
-    rounds: int,
-    schedulers: tuple[str, ...],
-    index: int,
-    barrier: Any,
-    outbox: Any,
-) -> None:
-    name = schedulers[index]
-    try:
-        with connect(url, actor=name, migrate=False) as allocations:
-            workflow = allocations.workflow(tenant_id, workflow_id)
-            for number in range(rounds):
-                share = 1 + (number * len(schedulers) + index) % _SHARES
-                before = workflow.allocation()
-                barrier.wait()
-                outbox.put(_attempt(workflow, name, number, before, share))
-                barrier.wait()
-    except Exception as error:  # noqa: BLE001 - reported to the parent, whatever it is
-        barrier.abort()
-        outbox.put(f"{name}: {type(error).__name__}: {error}")
-
-
-def _attempt(workflow: Workflow, name: str, number: int, before: Allocation, share: int) -> Attempt:
+def _round(number: int, before: Allocation, members: Sequence[Participant]) -> list[Attempt]:
+    """Every scheduler's try on the same generation; who lost commits when all have tried."""
     assert before.challenger is not None
-    wish: dict[str, int] = {before.challenger: share}
-    conflict: GenerationConflict | None = None
-    began = time.monotonic_ns()
-    try:
-        generation = workflow.commit_allocation(
-            wish, expected_generation=before.generation
-        ).generation
-        ended = time.monotonic_ns()
-    except GenerationConflict as error:
-        ended = time.monotonic_ns()
-        conflict = error
-        generation = _commit_after(workflow, wish, error)
+    requests = [
+        Decide(
+            before.key,
+            Reshare({before.challenger: 1 + (number * len(members) + index) % _SHARES}),
+            before.generation,
+        )
+        for index in range(len(members))
+    ]
+    pending = [member.send(each) for member, each in zip(members, requests, strict=True)]
+    tries = [_told(member, each) for member, each in zip(members, pending, strict=True)]
+    return [
+        _attempt(number, member, request, tried)
+        for member, request, tried in zip(members, requests, tries, strict=True)
+    ]
+
+
+def _attempt(number: int, member: Participant, request: Decide, tried: Done | Refused) -> Attempt:
+    assert request.expected_generation is not None
+    assert tried.began is not None
+    assert tried.ended is not None
+    conflict = tried.error if isinstance(tried, Refused) else None
+    if not isinstance(conflict, GenerationConflict | None):
+        raise conflict
     return Attempt(
         round=number,
-        scheduler=name,
-        expected=before.generation,
-        began=began,
-        ended=ended,
+        scheduler=member.name,
+        expected=request.expected_generation,
+        began=tried.began,
+        ended=tried.ended,
         actual=conflict.actual if conflict else None,
         winner=conflict.winner.actor if conflict and conflict.winner else None,
         lost_at_commit=conflict is not None and conflict.lost_at_commit,
-        generation=generation,
+        generation=_commit_after(member, request, tried),
     )
 
 
-def _commit_after(workflow: Workflow, wish: dict[str, int], conflict: GenerationConflict) -> int:
-    """Commit on the generation that a conflict named, as often as others come first again."""
-    while True:
-        try:
-            committed = workflow.commit_allocation(wish, expected_generation=conflict.actual)
-        except GenerationConflict as error:
-            conflict = error
-        else:
-            return committed.generation
+def _commit_after(member: Participant, request: Decide, tried: Done | Refused) -> int:
+    """The generation that a scheduler made in the end, on the one that a conflict named."""
+    while isinstance(tried, Refused):
+        if not isinstance(tried.error, GenerationConflict):
+            raise tried.error
+        again = replace(request, expected_generation=tried.error.actual)
+        tried = _told(member, member.send(again))
+    generation: int = tried.answer.generation
+    return generation
+
+
+def _told(member: Participant, pending: Pending) -> Done | Refused:
+    outcome = member.settle(pending)
+    if isinstance(outcome, Resolved):
+        return outcome.outcome
+    if isinstance(outcome, Unknown):
+        assert isinstance(pending.request, Decide)
+        raise OutcomeUnknown(pending.request.key, outcome.problem, command_id=pending.request_id)
+    return outcome
