@@ -77,7 +77,7 @@ class Proxy:
             for name, value in parameters.items()
             if name not in _ROUTE and not name.startswith(("ssl", "gss"))
         }
-        query = urlencode({**self._login, **options, **own, **_PLAIN}, quote_via=quote)
+        query = urlencode({**self._login, **options, **_PLAIN, **own}, quote_via=quote)
         return f"postgresql://127.0.0.1:{self.port}/?{query}"
 
     def lose(
@@ -129,12 +129,13 @@ class Proxy:
             target=self._listener.serve_forever, args=(_POLL_SECONDS,), daemon=True
         ).start()
 
-    def cut(self) -> None:
-        """Cut every connection that there is."""
+    def cut(self) -> int:
+        """Cut every connection that there is; how many there were."""
         with self._lock:
             links = tuple(self._links)
         for link in links:
             link.cut()
+        return len(links)
 
     def _take_fault(self, statement: bytes) -> Fault | None:
         """The fault that was ordered for a statement, or None; counts it as done."""
