@@ -1,5 +1,6 @@
 """Stores that fail a participant on purpose, opened by name in whatever runs it."""
 
+import os
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
@@ -13,6 +14,11 @@ _SECONDS = 60.0
 def broken(*_: object, **__: object) -> Store:
     """Open nothing."""
     raise LookupError("the shelf is empty")
+
+
+def suicide(*_: object, **__: object) -> Store:
+    """End the process."""
+    os._exit(7)
 
 
 @dataclass
@@ -79,7 +85,7 @@ class _Losing:
 
         def call(*arguments: Any, **more: Any) -> Any:
             if Switch.away:
-                raise StoreUnavailable("it is away")
+                raise StoreUnavailable("it is away", retryable=False)
             return method(*arguments, **more)
 
         return call
@@ -92,10 +98,10 @@ class _Losing:
 
     def _lose(self, write: Any, *arguments: Any) -> Any:
         if Switch.away:
-            raise StoreUnavailable("it is away")
+            raise StoreUnavailable("it is away", retryable=False)
         if not Switch.lost:
             return write(*arguments)
         if Switch.lost == "recorded":
             write(*arguments)
         Switch.away = True
-        raise AnswerLost("the reply was lost")
+        raise AnswerLost("the reply was lost", retryable=False)
