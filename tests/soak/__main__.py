@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from alloc_es.app import connect
 from alloc_es.drill.drill import drill
 from alloc_es.drill.plan import FaultKind
 from alloc_es.drill.settings import Settings
@@ -98,6 +99,7 @@ def main() -> int:
 
 
 def _played(case: Case, stores: Stores) -> Verdict:
+    connect(stores.url(case)).close()
     settings = Settings(
         url=stores.url(case),
         mode=case.mode,

@@ -10,7 +10,7 @@ import typer
 from alloc_es.cli.documents import Ended
 from alloc_es.cli.drawing import Rows
 from alloc_es.cli.exits import CHECK_FAILED
-from alloc_es.cli.options import STORE, AsJson, StoreUrl, opened
+from alloc_es.cli.options import STORE, AsJson, StoreUrl
 from alloc_es.cli.output import print_document, print_rich, say
 from alloc_es.cli.running import interruptible
 from alloc_es.cli.standings import counted
@@ -109,8 +109,8 @@ def drill(
         "termination": break_connections,
         "restart": restart is not None,
         "full disk": fill_disk,
-        "clock step": mode is not ModeName.IN_PROCESS,
-        "crowd": True,
+        "clock step": rounds > 1,
+        "crowd": rounds > 1,
     }
     settings = Settings(
         url=store,
@@ -123,8 +123,6 @@ def drill(
         seed=seed,
     )
     settings.check()
-    # One that is mistyped is reported, never created.
-    opened(store).close()
     with (
         interruptible("the drill was ended in mid-round, and nothing was checked"),
         counted("rounds", hidden=as_json) as report,
@@ -145,7 +143,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 
 def _counts(asked: Mapping[str, bool], rounds: int, faults: int | None) -> dict[FaultKind, int]:
     rare = ("restart", "black hole")
-    kinds: Any = [kind for kind, wanted in asked.items() if wanted and rounds > 1]
+    kinds: Any = [kind for kind, wanted in asked.items() if wanted]
     return {
         kind: max(1, rounds // (_HUNDREDTH if kind in rare else _TENTH))
         if faults is None
@@ -174,7 +172,10 @@ def _print(verdict: Verdict) -> None:
 
 
 def _sentences(verdict: Verdict) -> list[str]:
-    faults = ", ".join(f"{count:,} × {kind}" for kind, count in verdict.faults.items()) or "none"
+    faults = ", ".join(
+        f"{verdict.faults.get(kind, 0):,} of {count:,} × {kind}"
+        for kind, count in verdict.planned.items()
+    )
     rerouted = "unknown" if verdict.rerouted is None else f"{verdict.rerouted:,}"
     sentences = [
         (
@@ -186,12 +187,17 @@ def _sentences(verdict: Verdict) -> list[str]:
             f"answers in doubt that were settled {verdict.settled:,}, "
             f"participants started again {verdict.restarted:,}"
         ),
-        f"faults: {faults}",
+        f"faults: {faults or 'none'}",
     ]
     if verdict.outages:
         longest = max(verdict.outages)
         sentences.append(
             f"back in service after a restart of the server in {longest:.1f} s at most"
+        )
+    if verdict.left_in:
+        sentences.append(
+            f"read models that still show the drill: {', '.join(verdict.left_in)}; once they can "
+            f"be worked on, run `alloc-es projections purge NAME {verdict.tenant}` on each"
         )
     sentences.append(f"{verdict.seconds:.1f} s, tenant {verdict.tenant}, {verdict.mode}")
     return sentences

@@ -1,14 +1,17 @@
 """What the participants of a drill were told, kept to be held against the logs."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
 from alloc_es.committing import Committed
+from alloc_es.drill.plan import FaultKind
 from alloc_es.drill.verdict import Score
 from alloc_es.errors import AllocationError, GenerationConflict
 from alloc_es.events import RunSpawned
 from alloc_es.identity import WorkflowKey
+from alloc_es.spawning import SpawnRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,11 @@ class Account:
 
     told: list[Told] = field(default_factory=list)
     runs: list[ToldRun] = field(default_factory=list)
+    asked_runs: set[str] = field(default_factory=set)
     unresolved: list[str] = field(default_factory=list)
+    deaths: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    faults: Counter[FaultKind] = field(default_factory=Counter)
     outages: list[float] = field(default_factory=list)
     _acknowledged: dict[WorkflowKey, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -78,6 +84,11 @@ class Account:
         )
         return Score(**{name: ended[name] for name in Score.__dataclass_fields__})
 
+    def ask_runs(self, runs: Iterable[SpawnRequest]) -> None:
+        """Keep which runs are asked for, before they are."""
+        with self._lock:
+            self.asked_runs |= {run.run_id for run in runs}
+
     def tell_runs(self, runs: list[ToldRun]) -> None:
         """Keep what spawners were told."""
         with self._lock:
@@ -87,6 +98,17 @@ class Account:
         """Count something."""
         with self._lock:
             self.counts[what] += by
+
+    def count_fault(self, kind: FaultKind, by: int = 1) -> None:
+        """Count a fault that has happened."""
+        with self._lock:
+            self.faults[kind] += by
+
+    def mourn(self, who: str, exit_code: int | None) -> None:
+        """Note who died by no hand of the drill's."""
+        ending = "" if exit_code is None else f" with exit code {exit_code}"
+        with self._lock:
+            self.deaths.append(f"{who}, died{ending}")
 
     def leave(self, what: str) -> None:
         """Note what could not be settled."""

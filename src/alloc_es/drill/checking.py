@@ -1,7 +1,7 @@
 """Holding what the participants of a drill were told against the logs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from alloc_es.drill.account import Account, Told
 from alloc_es.drill.linearity import disorder
@@ -9,6 +9,9 @@ from alloc_es.drill.verdict import BACK_WITHIN, PROMISES, Problem
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import WorkflowKey
 from alloc_es.rules import Timeline, decision_findings, run_findings
+
+ACTOR = "drill"
+"""Who starts the workflows of a drill, which no scheduler does."""
 
 Decisions = Sequence[Recorded[DecisionEvent]]
 
@@ -34,6 +37,8 @@ def problems(
     yield from _of("settled", (f"{what} is in doubt for ever" for what in account.unresolved))
     yield from _of("linearizable", disorder(account.told, decisions))
     yield from _of("strangers", _strangers(account.told, decisions))
+    yield from _of("strangers", _strange_runs(account.asked_runs, runs))
+    yield from _of("alive", account.deaths)
     late = (seconds for seconds in account.outages if seconds > BACK_WITHIN)
     yield from _of("back in service", (f"it took {seconds:.1f} s" for seconds in late))
 
@@ -96,8 +101,14 @@ def _wrong_winners(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:
 def _strangers(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:
     ours = {each.command_id for each in told}
     for each in decisions:
-        if each.actor != "drill" and each.event.command_id not in ours:
+        if each.actor != ACTOR and each.event.command_id not in ours:
             yield f"command {each.event.command_id} of {each.actor} at position {each.position}"
+
+
+def _strange_runs(asked: Set[str], runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:
+    for each in runs:
+        if each.event.run_id not in asked:
+            yield f"run {each.event.run_id} of {each.event.actor} at position {each.position}"
 
 
 def _unkept_runs(account: Account, runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:

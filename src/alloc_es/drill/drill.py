@@ -1,29 +1,26 @@
 """A drill: schedulers and spawners on a user's own store, with faults, and a verdict."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from alloc_es.app import Allocations, connect
 from alloc_es.clock import new_id
 from alloc_es.drill.account import Account
-from alloc_es.drill.checking import problems
+from alloc_es.drill.checking import ACTOR, problems
 from alloc_es.drill.crew import Crew
-from alloc_es.drill.faults import Faults, Network
-from alloc_es.drill.network import network_of
-from alloc_es.drill.plan import plan_faults
+from alloc_es.drill.faults import Faults
+from alloc_es.drill.network import Network, network_of
+from alloc_es.drill.plan import Fault, plan_faults
 from alloc_es.drill.rounds import Rounds
 from alloc_es.drill.settings import Settings
-from alloc_es.drill.spawners import Batch, SpawnerThread
+from alloc_es.drill.spawners import CROWD, Batch, SpawnerThread
 from alloc_es.drill.verdict import Verdict
 from alloc_es.errors import AllocationError
 from alloc_es.harness import Launcher, Read
 from alloc_es.identity import WorkflowKey
 
-CROWD = 64
-"""How many callers spawn at the same time in a crowd."""
-
-_ACTOR = "drill"
+_TIMEOUT = 60.0
 _REASON = "a drill with seed {}: no traffic, see `alloc-es drill`"
 _SHARE = 5_000
 
@@ -38,13 +35,14 @@ def drill(
 
     `on_round` is called with the number of rounds done. Everything is recorded for a tenant
     of the drill's own, named `drill-…`, which no other drill uses; the read models leave it
-    out in the end, and its events stay in the logs, each with a reason that says drill.
+    out in the end, and its events stay in the logs, each with a reason that says drill. No
+    table is created or changed, and no trigger is sent to anybody.
 
     Raises `InvalidSetting`, `RestartFailed`, what a launcher refuses, and
     `StoreUnavailable` where the store can't be used before the first round.
     """
     settings.check()
-    with connect(settings.url, actor=_ACTOR, timeout=60) as allocations:
+    with connect(settings.url, actor=ACTOR, timeout=_TIMEOUT, migrate=False) as allocations:
         return _Drill(settings, allocations, f"drill-{new_id()[:12]}").run(on_round)
 
 
@@ -60,21 +58,21 @@ class _Drill:
         ]
         self._schedulers = _names("scheduler", settings.schedulers)
         self._spawners = _names("spawner", settings.spawners)
+        self._spawning: list[SpawnerThread] = []
 
     def run(self, on_round: Callable[[int], None]) -> Verdict:
         """Play it from the first command to the verdict."""
         begun = time.monotonic()
-        before = self._allocations.position()
-        runs_before = self._allocations.position("runs")
-        for key in self._keys:
-            self._start(key)
+        before = self._allocations.position(), self._allocations.position("runs")
         try:
+            for key in self._keys:
+                self._start(key)
             with self._crew() as (crew, network):
                 self._play(crew, network, on_round)
-                rerouted = crew.rerouted()
-            return self._verdict(begun, before, runs_before, rerouted)
+                rerouted = crew.end()
         finally:
-            self._leave_out()
+            left_in = self._leave_out()
+        return self._verdict(begun, before, rerouted, left_in)
 
     def _start(self, key: WorkflowKey) -> None:
         workflow = self._allocations.workflow(*key)
@@ -88,6 +86,8 @@ class _Drill:
         settings = self._settings
         with ExitStack() as held:
             network, url = held.enter_context(network_of(settings, self._tenant))
+            # They end once the launcher, which comes first, has ended whom they wait for.
+            held.callback(self._abandon_spawners)
             launcher = held.enter_context(
                 Launcher(
                     url,
@@ -97,71 +97,80 @@ class _Drill:
                 )
             )
             crew = Crew(launcher, self._account, self._tenant, settings.mode)
-            for name in self._schedulers:
-                crew.enlist(name, "scheduler")
-            for name in self._spawners:
-                crew.enlist(name, "spawner")
+            crew.enlist(
+                {
+                    **dict.fromkeys(self._schedulers, "scheduler"),
+                    **dict.fromkeys(self._spawners, "spawner"),
+                }
+            )
             yield crew, network
 
+    def _abandon_spawners(self) -> None:
+        for spawner in self._spawning:
+            spawner.abandon()
+
     def _play(self, crew: Crew, network: Network, on_round: Callable[[int], None]) -> None:
-        settings = self._settings
+        settings, account = self._settings, self._account
         plan = plan_faults(settings.seed, settings.rounds, settings.faults)
         faults = Faults(
             crew,
-            self._account,
+            account,
             network,
             names=[*self._schedulers, *self._spawners],
             restart=settings.restart,
-            probe=lambda: self._answered(crew),
+            probe=lambda: self._read(crew),
         )
         rounds = Rounds(
             self._allocations,
             crew,
             faults,
-            self._account,
+            account,
             keys=self._keys,
             schedulers=self._schedulers,
             seed=settings.seed,
         )
-        spawners = [SpawnerThread(crew, self._account, name, self._keys) for name in self._spawners]
+        for name in self._spawners:
+            self._spawning.append(SpawnerThread(crew, account, name, self._keys))
         for number in range(settings.rounds):
             planned = plan.get(number, [])
-            crowded = any(fault.kind == "crowd" for fault in planned)
-            self._account.count("fault: crowd", crowded)
-            batch = Batch(
-                number,
-                CROWD if crowded else settings.runs_per_round,
-                CROWD if crowded else 1,
-            )
-            for spawner in spawners:
-                spawner.give(batch)
+            self._spawn(number, planned)
             rounds.play(number, planned)
             on_round(number + 1)
-        for spawner in spawners:
+        for spawner in self._spawning:
             spawner.finish()
+        faults.count_lost()
 
-    def _answered(self, crew: Crew) -> None:
+    def _spawn(self, number: int, planned: Sequence[Fault]) -> None:
+        """Hand every spawner its runs of a round, and some of them a crowd."""
+        for spawner in self._spawning:
+            spawner.give(Batch(str(number), self._settings.runs_per_round))
+        crowds = (fault for fault in planned if fault.kind == "crowd")
+        for place, fault in enumerate(crowds):
+            spawner = self._spawning[fault.target % len(self._spawning)]
+            spawner.give(Batch(f"{number}-crowd-{place}", CROWD, CROWD))
+
+    def _read(self, crew: Crew) -> None:
         """Return once a participant that was connected before has read the store again."""
-        request_id = new_id()
-        member, pending = crew.ask(self._schedulers[0], Read(self._keys[0]), request_id)
-        crew.settle(member, pending)
+        name = self._schedulers[0]
+        member, pending = crew.ask(name, Read(self._keys[0]), new_id())
+        crew.settle(name, member, pending)
 
     def _verdict(
-        self, begun: float, before: int, runs_before: int, rerouted: int | None
+        self, begun: float, before: tuple[int, int], rerouted: int | None, left_in: tuple[str, ...]
     ) -> Verdict:
         account, settings = self._account, self._settings
-        runs = [
-            run
-            for run in self._allocations.runs(after=runs_before)
-            if run.event.tenant_id == self._tenant
-        ]
         decisions = [
-            decision
-            for decision in self._allocations.decisions(after=before)
-            if decision.event.key.tenant_id == self._tenant
+            each
+            for each in self._allocations.decisions(after=before[0])
+            if each.event.key.tenant_id == self._tenant
+        ]
+        runs = [
+            each
+            for each in self._allocations.runs(after=before[1])
+            if each.event.tenant_id == self._tenant
         ]
         found = tuple(problems(account, decisions, runs, self._allocations.position()))
-        counts = account.counts
+        conflicts = [told.conflict for told in account.told if told.conflict]
         return Verdict(
             store=self._allocations.store,
             tenant=self._tenant,
@@ -172,28 +181,28 @@ class _Drill:
             scores={name: account.score(name) for name in self._schedulers},
             decisions=len(decisions),
             runs=len(runs),
-            conflicts=sum(told.conflict is not None for told in account.told),
-            lost_at_commit=sum(
-                told.conflict is not None and told.conflict.lost_at_commit for told in account.told
-            ),
-            settled=counts["settled"],
+            conflicts=len(conflicts),
+            lost_at_commit=sum(conflict.lost_at_commit for conflict in conflicts),
+            settled=account.counts["settled"],
             rerouted=rerouted,
-            restarted=counts["restarted"],
-            faults={
-                what.removeprefix("fault: "): count
-                for what, count in sorted(counts.items())
-                if what.startswith("fault: ")
-            },
+            restarted=account.counts["restarted"],
+            planned={kind: count for kind, count in settings.faults.items() if count},
+            faults={kind: count for kind, count in account.faults.items() if count},
             outages=tuple(account.outages),
+            left_in=left_in,
             problems=found,
         )
 
-    def _leave_out(self) -> None:
-        """Let every read model leave the tenant out; one that can't be is left as it is."""
+    def _leave_out(self) -> tuple[str, ...]:
+        """Let every read model leave the tenant out; the names of those that can't."""
         projections = self._allocations.projections()
+        left_in = []
         for name in projections.known:
-            with suppress(AllocationError):
+            try:
                 projections.purge(name, self._tenant)
+            except AllocationError:
+                left_in.append(name)
+        return tuple(left_in)
 
 
 def _names(role: str, count: int) -> list[str]:

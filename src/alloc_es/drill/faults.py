@@ -1,52 +1,28 @@
 """Carrying the faults of a drill out."""
 
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from threading import Event
 
 from alloc_es.drill.account import Account
 from alloc_es.drill.crew import Crew
+from alloc_es.drill.network import Commit, Network
 from alloc_es.drill.plan import Fault, Moment
-from alloc_es.errors import AllocationError
+from alloc_es.drill.restarting import run_restart
 from alloc_es.harness import Participant
 from alloc_es.harness.traps import Point
+from alloc_es.incarnation import Incarnation
 
 _PAUSE = 0.2
 _DELAY = 0.5
-_RESTART_TIMEOUT = 120
-
-
-class RestartFailed(AllocationError):
-    """The command that restarts the server did not: its `problem`."""
-
-    def __init__(self, command: str, problem: str) -> None:
-        self.command = command
-        self.problem = problem
-        super().__init__(f"the server was not restarted by `{command}`: {problem}")
-
-
-class Network:
-    """What can be done to connections; of a store without a server, nothing."""
-
-    def lose_reply(self) -> None:
-        """Lose the reply to the next commit, and cut its connection."""
-
-    def black_hole(self) -> None:
-        """Let nothing come back on the connection of the next commit."""
-
-    def delay(self, seconds: float) -> None:
-        """Hold the reply to the next commit back."""
-
-    def cut(self) -> None:
-        """Cut every connection."""
-
-    def terminate(self) -> None:
-        """Let the server end every connection of the drill."""
 
 
 class Faults:
-    """Faults befall participants by the plan, each at its moment in a round."""
+    """Faults befall participants by the plan, each at its moment in a round.
+
+    Each is counted once it has happened. A trap, or a loss, may wait for longer than a round
+    until somebody comes by, or for ever: those are counted by who died and by what was lost.
+    """
 
     def __init__(
         self,
@@ -64,6 +40,7 @@ class Faults:
         self._names = names
         self._restart = restart
         self._probe = probe
+        self._clocks: dict[Incarnation, float] = {}
         self._never = Event()
 
     def prepare(self, faults: Sequence[Fault]) -> None:
@@ -73,18 +50,18 @@ class Faults:
                 case "kill" if fault.moment:
                     self._set_trap(fault.moment, self._target(fault))
                 case "lost reply":
-                    self._network.lose_reply()
+                    self._network.lose_reply(_commit(fault))
                 case "black hole":
                     self._network.black_hole()
                 case "delay":
                     self._network.delay(_DELAY)
                 case "clock step":
-                    self._target(fault).step_clock(fault.clock)
+                    self._step_clock(fault.clock, self._target(fault))
                 case "full disk":
                     self._target(fault).fill_disk(full=True)
+                    self._account.count_fault("full disk")
                 case _:
                     continue
-            self._account.count(f"fault: {fault.kind}")
 
     def strike(self, faults: Sequence[Fault]) -> None:
         """While they are at it: each so long after they were asked."""
@@ -97,14 +74,13 @@ class Faults:
                 case "pause":
                     self._pause(self._target(fault))
                 case "cut":
-                    self._network.cut()
+                    self._count_if(fault, self._network.cut())
                 case "termination":
-                    self._network.terminate()
+                    self._count_if(fault, self._network.terminate())
                 case "restart":
                     self._restart_server()
                 case _:
                     continue
-            self._account.count(f"fault: {fault.kind}")
 
     def lift(self, faults: Sequence[Fault]) -> None:
         """When all are answered: what would stay otherwise."""
@@ -112,8 +88,17 @@ class Faults:
             if fault.kind == "full disk":
                 self._target(fault).fill_disk(full=False)
 
+    def count_lost(self) -> None:
+        """Count the losses that have happened; when the rounds are over."""
+        for kind, count in self._network.lost.items():
+            self._account.count_fault(kind, count)
+
     def _target(self, fault: Fault) -> Participant:
         return self._crew.member(self._names[fault.target % len(self._names)])
+
+    def _count_if(self, fault: Fault, connections: int) -> None:
+        if connections:
+            self._account.count_fault(fault.kind)
 
     def _set_trap(self, moment: Moment, member: Participant) -> None:
         """Let it die at a moment; a scheduler commits by appending, a spawner by recording."""
@@ -127,28 +112,31 @@ class Faults:
                 point = "before answer"
         member.set_trap(point, "kill")
 
+    def _step_clock(self, seconds: float, member: Participant) -> None:
+        """Let its clock go wrong, or right where it is wrong; a new incarnation's is right."""
+        wrong = self._clocks.get(member.incarnation)
+        self._clocks[member.incarnation] = step = 0.0 if wrong else seconds
+        member.step_clock(step)
+        self._account.count_fault("clock step")
+
     def _pause(self, member: Participant) -> None:
         member.pause()
-        self._never.wait(_PAUSE)
-        member.resume()
+        try:
+            self._never.wait(_PAUSE)
+        finally:
+            member.resume()
+        if member.ended is None:
+            self._account.count_fault("pause")
 
     def _restart_server(self) -> None:
+        """Restart it, see that it was, and take the time until a client is served again."""
         assert self._restart is not None
-        try:
-            done = subprocess.run(
-                self._restart,
-                shell=True,
-                capture_output=True,
-                text=True,
-                timeout=_RESTART_TIMEOUT,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise RestartFailed(self._restart, f"not done in {_RESTART_TIMEOUT} s") from None
-        if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())[-300:]
-            raise RestartFailed(self._restart, f"exit code {done.returncode}: {said}")
-        up = time.monotonic()
-        self._probe()
-        self._account.outages.append(time.monotonic() - up)
+        with run_restart(self._restart, self._network.started_at):
+            up = time.monotonic()
+            self._probe()
+            self._account.outages.append(time.monotonic() - up)
+        self._account.count_fault("restart")
+
+
+def _commit(fault: Fault) -> Commit:
+    return "runs" if fault.target % 2 else "decision"

@@ -49,16 +49,16 @@ class Rounds:
         state = self._read(number, key).event.allocation
         proposals = self._proposals(number, state)
         self._faults.prepare(faults)
-        asked: list[tuple[int, Participant, Pending]] = []
+        asked: list[tuple[str, int, Participant, Pending]] = []
         for name, proposal in zip(self._schedulers, proposals, strict=True):
             request = Decide(key, proposal, state.generation)
             command_id = f"{key.tenant_id}-{number}-{name}"
             began = time.monotonic_ns()
-            asked.append((began, *self._crew.ask(name, request, command_id)))
+            asked.append((name, began, *self._crew.ask(name, request, command_id)))
         self._faults.strike(faults)
-        for began, member, pending in asked:
-            told = self._told(number, state, member.name, pending.request_id, began)
-            self._note(told, self._crew.settle(member, pending))
+        for name, began, member, pending in asked:
+            told = self._told(number, state, name, pending.request_id, began)
+            self._note(told, self._crew.settle(name, member, pending))
         self._faults.lift(faults)
 
     def _read(self, number: int, key: WorkflowKey) -> Recorded[DecisionEvent]:

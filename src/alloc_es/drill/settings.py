@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from alloc_es.arguments import parse_count
-from alloc_es.drill.plan import FaultKind
+from alloc_es.drill.plan import KINDS, FaultKind
 from alloc_es.errors import InvalidSetting
 from alloc_es.harness import Mode
 from alloc_es.harness.launcher import OPENER
+from alloc_es.wording import shown
 
 _MOST_ROUNDS = 1_000_000
 _MOST_PARTICIPANTS = 64
+_MOST_FAULTS = 1_000_000
 
 _NEED_PROCESSES: frozenset[FaultKind] = frozenset({"kill", "pause", "full disk"})
 _NEED_POSTGRES: frozenset[FaultKind] = frozenset(
@@ -26,7 +28,8 @@ class Settings:
     workflows, while every spawner spawns `runs_per_round` runs. `faults` says how many of
     each kind; `restart` is the shell command that stops the server and starts it again.
     `timeout` is that of the participants' connections, in seconds. The same `seed` plans
-    the same faults in the same rounds.
+    the same faults in the same rounds. `opener` names the function, as "module:function",
+    that opens the participants' stores; it is `alloc_es.store.open_store` but for tests.
     """
 
     url: str
@@ -48,6 +51,9 @@ class Settings:
         parse_count("schedulers", self.schedulers, _MOST_PARTICIPANTS)
         parse_count("spawners", self.spawners, _MOST_PARTICIPANTS)
         parse_count("workflows", self.workflows, _MOST_PARTICIPANTS)
+        self._check_store()
+        for kind, count in self.faults.items():
+            _check_count(kind, count)
         wanted = {kind for kind, count in self.faults.items() if count}
         if self.mode != "process" and (asked := wanted & _NEED_PROCESSES):
             problem = f"{_listed(asked)} can befall processes only; use --mode process"
@@ -62,6 +68,11 @@ class Settings:
         if wanted and self.rounds < 2:
             raise InvalidSetting("rounds", "the first round has no faults; give it two or more")
 
+    def _check_store(self) -> None:
+        if self.url.startswith("memory:"):
+            problem = "one in memory can't be shared by participants; name one that lasts"
+            raise InvalidSetting("store", problem)
+
     @property
     def on_postgres(self) -> bool:
         """Whether the store is a PostgreSQL server."""
@@ -72,6 +83,14 @@ class Settings:
         """Whether a proxy has to stand between the participants and the server."""
         kinds: tuple[FaultKind, ...] = ("lost reply", "cut", "delay", "black hole")
         return any(self.faults.get(kind) for kind in kinds)
+
+
+def _check_count(kind: str, count: object) -> None:
+    if kind not in KINDS:
+        raise InvalidSetting("faults", f"{shown(kind)} is none of {', '.join(KINDS)}")
+    if not isinstance(count, int) or not 0 <= count <= _MOST_FAULTS:
+        problem = f"{shown(count)} of {kind} is no count up to {_MOST_FAULTS:,}"
+        raise InvalidSetting("faults", problem)
 
 
 def _listed(kinds: set[FaultKind]) -> str:

@@ -1,27 +1,31 @@
 """The spawners of a drill, who spawn runs for as long as there are rounds."""
 
 from collections.abc import Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Full, Queue
 from threading import Thread
 from typing import NamedTuple
 
 from alloc_es.drill.account import Account, ToldRun
 from alloc_es.drill.crew import Crew
-from alloc_es.errors import AllocationError
 from alloc_es.events import RunSpawned
 from alloc_es.harness import Done, Spawn
 from alloc_es.identity import WorkflowKey
 from alloc_es.spawning import SpawnRequest
 
+CROWD = 64
+"""How many callers spawn at the same time in a crowd."""
+
 _TRIES = 20
+_LOOK_EVERY = 0.1
 
 
 class Batch(NamedTuple):
-    """Runs that one spawner is to spawn in a round; `callers` of them at the same time."""
+    """Runs that one spawner is to spawn: `size` of them, by so many `callers` at the same time."""
 
-    round: int
+    name: str
     size: int
-    callers: int
+    callers: int = 1
 
 
 class SpawnerThread:
@@ -34,21 +38,35 @@ class SpawnerThread:
         self._account = account
         self._name = name
         self._keys = keys
-        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        # One waits at most: the runs of a round are spawned in it, or in the next one.
+        self._batches: Queue[Batch | None] = Queue(1)
         self._thread = Thread(target=self._run, name=f"drill-{name}", daemon=True)
+        self._abandoned = False
         self._error: Exception | None = None
         self._thread.start()
 
     def give(self, batch: Batch) -> None:
-        """Hand it the runs of a round; raises what has ended it."""
-        self._check()
-        self._batches.put(batch)
+        """Hand it the runs of a round, once it has begun the last ones; raises what ended it."""
+        self._put(batch)
 
     def finish(self) -> None:
         """Wait until all that it was given is spawned; raises what has ended it."""
-        self._batches.put(None)
+        self._put(None)
         self._thread.join()
         self._check()
+
+    def abandon(self) -> None:
+        """Let it end with what is under way, when its launcher is closed."""
+        self._abandoned = True
+        with suppress(Full):
+            self._batches.put_nowait(None)
+        self._thread.join()
+
+    def _put(self, batch: Batch | None) -> None:
+        while True:
+            self._check()
+            with suppress(Full):
+                return self._batches.put(batch, timeout=_LOOK_EVERY)
 
     def _check(self) -> None:
         if self._error:
@@ -56,36 +74,45 @@ class SpawnerThread:
 
     def _run(self) -> None:
         try:
-            while (batch := self._batches.get()) is not None:
+            while (batch := self._batches.get()) is not None and not self._abandoned:
                 self._spawn(batch)
         except Exception as error:  # noqa: BLE001 - raised where the drill goes on
             self._error = error
 
     def _spawn(self, batch: Batch) -> None:
         """Ask until every run of a batch has an answer; known ones are given it again."""
-        left = {}
-        for place in range(batch.size):
-            key = self._keys[place % len(self._keys)]
-            run = SpawnRequest(*key, f"run-{batch.round}-{self._name}-{place}")
-            left[run] = self._account.acknowledged(key)
+        left = self._requests(batch)
+        self._account.ask_runs(left)
         for attempt in range(_TRIES):
+            request_id = f"{self._name}-{batch.name}-{attempt}"
+            self._ask(left, batch.callers, request_id)
             if not left:
-                return
-            request = Spawn(tuple(left), callers=batch.callers)
-            member, pending = self._crew.ask(
-                self._name, request, f"{self._name}-{batch.round}-{attempt}"
-            )
-            outcome = self._crew.settle(member, pending)
-            if isinstance(outcome, Done):
-                self._keep(left, outcome.answer)
+                break
+        if batch.callers > 1:
+            self._account.count_fault("crowd")
         for run in left:
             self._account.leave(f"run {run.run_id} of {run.tenant_id}/{run.workflow_id}")
 
-    def _keep(
-        self, left: dict[SpawnRequest, int], answers: Sequence[RunSpawned | AllocationError]
-    ) -> None:
-        told = []
-        for request, answer in zip(tuple(left), answers, strict=True):
-            if isinstance(answer, RunSpawned):
-                told.append(ToldRun(answer, left.pop(request)))
-        self._account.tell_runs(told)
+    def _requests(self, batch: Batch) -> dict[SpawnRequest, int]:
+        """The runs of a batch, each with the generation that is acknowledged by now."""
+        keys = [self._keys[place % len(self._keys)] for place in range(batch.size)]
+        return {
+            SpawnRequest(*key, f"run-{batch.name}-{self._name}-{place}"): (
+                self._account.acknowledged(key)
+            )
+            for place, key in enumerate(keys)
+        }
+
+    def _ask(self, left: dict[SpawnRequest, int], callers: int, request_id: str) -> None:
+        """Ask for what is left, and take out what is answered."""
+        asked = tuple(left)
+        member, pending = self._crew.ask(self._name, Spawn(asked, callers), request_id)
+        outcome = self._crew.settle(self._name, member, pending)
+        answers = outcome.answer if isinstance(outcome, Done) else ()
+        self._account.tell_runs(
+            [
+                ToldRun(answer, left.pop(run))
+                for run, answer in zip(asked, answers, strict=bool(answers))
+                if isinstance(answer, RunSpawned)
+            ]
+        )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from alloc_es.drill.plan import FaultKind
+
 PROMISES: Mapping[str, str] = {
     "acknowledged": "Every decision that was acknowledged is in the log, once, as acknowledged.",
     "refused": "Nothing that was refused, or lost to another, is in the log.",
@@ -12,7 +14,8 @@ PROMISES: Mapping[str, str] = {
     "settled": "Whatever was in doubt is settled by asking again.",
     "linearizable": "All decisions and reads of a workflow can be put in one order that fits time.",
     "back in service": "Clients work again within 5 seconds of the server, without a restart.",
-    "strangers": "Nobody but the drill writes to its tenant.",
+    "strangers": "Nobody but the drill writes to its tenant, and it asked for all that is there.",
+    "alive": "No participant ends but by the drill's hand.",
 }
 """Name → text of each promise that a drill holds the logs against, besides the rules."""
 
@@ -52,10 +55,12 @@ class Verdict:
     """The outcome of a drill; `problems` is empty when everything was kept.
 
     `decisions` and `runs` are what the logs hold of the tenant. `conflicts` were lost, of
-    which `lost_at_commit` in the store. `settled` are the commands and runs whose first
-    answer was lost or in doubt. `rerouted` counts runs that a decision overtook, as far as
-    participants that live could say; None if none could. `outages` are the seconds from
-    each return of the server to the first answer.
+    which `lost_at_commit` in the store. `settled` are the requests whose first answer was
+    lost or in doubt. `rerouted` counts runs that a decision overtook, as far as participants
+    that live could say; None if none could. `planned` are the faults that the seed planned,
+    and `faults` those that have happened: a trap that nobody stepped into is none. `outages`
+    are the seconds from each return of the server to the first answer. `left_in` names the
+    read models that could not be told to leave the tenant out.
     """
 
     store: str
@@ -72,8 +77,10 @@ class Verdict:
     settled: int
     rerouted: int | None
     restarted: int
-    faults: Mapping[str, int]
+    planned: Mapping[FaultKind, int]
+    faults: Mapping[FaultKind, int]
     outages: tuple[float, ...]
+    left_in: tuple[str, ...]
     problems: tuple[Problem, ...]
 
     @property
