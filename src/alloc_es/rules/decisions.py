@@ -22,9 +22,9 @@ def decision_findings(
 ) -> Iterator[Finding]:
     """Every decision that breaks a rule, as it is met; fills an empty timeline on the way.
 
-    Each is decided from the one before it as that stands in the log, so one that is wrong
-    is found once. A decision that breaks a narrower rule is not also reported as one that
-    its command would not have made.
+    Each is decided again from the one before it as that stands in the log: so one that was
+    changed is found, maybe the one behind it too, and none further on. A decision that breaks
+    a narrower rule is not also reported as one that its command would not have made.
     """
     order = Order()
     for each in decisions:

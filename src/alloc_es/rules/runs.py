@@ -50,7 +50,7 @@ def run_findings(
             "newest": newest(timeline, run),
             "run_ids": run_ids(run),
         }
-        floor = began_behind.get(run.originator_id)
+        floor = began_behind.get(run.originator_id) if began_behind else None
         if floor is not None:
             problems["begun"] = begun(run, floor)
             problems["service"] = service(timeline, run, floor)
@@ -89,7 +89,7 @@ def routing(timeline: Timeline, run: RunSpawned) -> str | None:
     if router is None:
         return f"{run.key} has no generation {run.generation}"
     owed = router.route(run.unit)
-    said = Routing(
+    said = (
         run.version,
         run.arm,
         run.generation,
@@ -102,10 +102,10 @@ def routing(timeline: Timeline, run: RunSpawned) -> str | None:
     )
     if said == owed:
         return None
-    differing = [name for name in Routing._fields if getattr(said, name) != getattr(owed, name)]
     differences = (
-        f"{name} {getattr(said, name)!r} where its generation says {getattr(owed, name)!r}"
-        for name in differing
+        f"{name} {own!r} where its generation says {right!r}"
+        for name, own, right in zip(Routing._fields, said, owed, strict=True)
+        if own != right
     )
     return f"it has {', '.join(differences)}"
 

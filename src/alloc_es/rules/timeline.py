@@ -9,13 +9,19 @@ from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Router
 
+_MOST_ROUTERS = 4_096
+
 
 class Timeline:
     """The allocations of a decision log, held in memory; add decisions in their order."""
 
     def __init__(self, decisions: Iterable[Recorded[DecisionEvent]] = ()) -> None:
         self.end = 0
-        """The position of the last decision; 0 before the first."""
+        """The position of the last decision, 0 before the first.
+
+        Runs are verified at the end of the whole log: whoever adds one tenant's decisions
+        only sets this to the position at which that log ends.
+        """
         self._positions: defaultdict[WorkflowKey, list[int]] = defaultdict(list)
         self._allocations: defaultdict[WorkflowKey, list[Allocation]] = defaultdict(list)
         self._generations: dict[tuple[WorkflowKey, int], Allocation] = {}
@@ -53,8 +59,10 @@ class Timeline:
         return self._generations.get((key, generation))
 
     def router(self, key: WorkflowKey, generation: int) -> Router | None:
-        """The router of a generation, or None; kept for the next run of it."""
+        """The router of a generation, or None; kept for the next run of it, for a while."""
         router = self._routers.get((key, generation))
         if router is None and (allocation := self.generation(key, generation)):
+            if len(self._routers) >= _MOST_ROUTERS:
+                self._routers.clear()
             router = self._routers[key, generation] = Router(allocation)
         return router
