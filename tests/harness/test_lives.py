@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from alloc_es.harness import (
     UnknownParticipant,
 )
 from alloc_es.harness import launcher as launching
+from alloc_es.harness.runners import ProcessRunner
 from alloc_es.proposals import Reshare
 from tests.harness.openers import Gate, Switch
 from tests.harness.policies import fork
@@ -150,9 +152,16 @@ def test_closing_ends_everybody_also_who_is_stopped_and_is_allowed_twice(url: st
 
 def test_an_error_in_the_block_ends_everybody_too(url: str) -> None:
     """Red when only a block that ends well closes its launcher."""
-    with pytest.raises(ZeroDivisionError), Launcher(url, threads=1) as launcher:
-        participant = launcher.start("s1", "observer", ["acme"], mode="thread")
-        raise ZeroDivisionError
+    participants: list[Participant] = []
+
+    def fail() -> None:
+        with Launcher(url, threads=1) as launcher:
+            participants.append(launcher.start("s1", "observer", ["acme"], mode="thread"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    (participant,) = participants
     assert participant.ended == "the launcher was closed"
     assert participant.stop("again", within=SECONDS)
 
@@ -220,10 +229,9 @@ def test_a_process_that_does_not_come_up_leaves_nothing_and_says_why(
 def note_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the processes that are started from now on."""
     started: list[int] = []
-    genuine = launching.ProcessRunner
 
-    def noted(*arguments: object) -> object:
-        runner = genuine(*arguments)  # type: ignore[arg-type]
+    def noted(*arguments: Any) -> ProcessRunner:
+        runner = ProcessRunner(*arguments)
         started.append(runner.pid or 0)
         return runner
 

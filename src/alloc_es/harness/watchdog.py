@@ -15,7 +15,7 @@ while read -r sign pid; do
     pids=$rest
     [ "$sign" = - ] || pids="$pids $pid"
 done
-for each in $pids; do kill -KILL -- "-$each"; done
+for each in $pids; do kill -s KILL -- "-$each"; done
 """
 
 
