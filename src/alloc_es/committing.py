@@ -185,21 +185,19 @@ def append(
     can be taken once only. Raises `StoreUnavailable` or `IncarnationSuperseded` when nothing
     was recorded, `OutcomeUnknown` when that can't be told.
     """
-    superseded: IncarnationSuperseded | None = None
     in_doubt = False
     attempt = 0
     while True:
         try:
             return Place(log.append(event), ours=True)
         except RecordConflictError:
-            break
-        except IncarnationSuperseded as error:
-            if not in_doubt:
-                raise
+            return _held(log, event, patience, deadline, in_doubt)
+        except IncarnationSuperseded:
             # What was sent before is committed by now, or never will be: the successor's
             # number was counted up behind it, or it is refused as this one was.
-            superseded = error
-            break
+            if in_doubt and (place := _held(log, event, patience, deadline, in_doubt)).ours:
+                return place
+            raise
         except StoreUnavailable as error:
             in_doubt = in_doubt or isinstance(error, AnswerLost)
             attempt += 1
@@ -208,6 +206,16 @@ def append(
             if in_doubt:
                 raise _unknown(event, error) from error
             raise
+
+
+def _held(
+    log: EventLog[DecisionEvent],
+    event: DecisionEvent,
+    patience: Patience,
+    deadline: float,
+    in_doubt: bool,
+) -> Place:
+    """What holds the place of an event that may have been sent before."""
     try:
         holder = patience.insist(
             lambda: log.at(event.originator_id, event.originator_version), deadline
@@ -216,10 +224,7 @@ def append(
         if in_doubt:
             raise _unknown(event, error) from error
         raise
-    ours = holder is not None and holder.event == event
-    if superseded and not ours:
-        raise superseded
-    return Place(holder, ours)
+    return Place(holder, ours=holder is not None and holder.event == event)
 
 
 def _refusal(order: Order, newest: Recorded[DecisionEvent] | None) -> Refusal | None:

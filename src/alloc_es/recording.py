@@ -128,16 +128,12 @@ class Recording:
 
         What was sent before is committed by now, or never will be.
         """
-        doubted = [a.stream for a in group if a.in_doubt]
-        found = _read(self._runs, doubted) if doubted else {}
+        if doubted := [a.stream for a in group if a.in_doubt]:
+            self._settle(group, _read(self._runs, doubted))
         for allotment in group:
-            held = found.get(allotment.stream)
-            if isinstance(held, Recorded):
-                allotment.find(held.event)
-                self.counts.known += 1
-            else:
+            if not allotment.settled:
                 # Each caller raises it, and a raised error gathers the tracebacks of all who do.
-                allotment.fail(held or copy(error))
+                allotment.fail(copy(error))
 
     def _find(self, group: Sequence[Allotment], error: IntegrityError) -> None:
         """Settle those of a refused group that are known; the others are tried again."""
@@ -145,6 +141,9 @@ class Recording:
         if not found:
             problem = f"{len(group)} runs could not be recorded: {error}"
             raise StoreUnavailable(problem, retryable=False) from error
+        self._settle(group, found)
+
+    def _settle(self, group: Sequence[Allotment], found: Found[RunSpawned]) -> None:
         for allotment in group:
             held = found.get(allotment.stream)
             if isinstance(held, Recorded):
