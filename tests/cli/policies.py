@@ -54,13 +54,19 @@ def _signalled(state: Allocation, number: signal.Signals) -> Proposal:
 
 
 async def stubborn(_: Allocation) -> Any:
-    """Answer every cancellation with another Ctrl-C."""
+    """Answer a cancellation with another Ctrl-C, and go on."""
     while True:
         try:
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
+
+
+async def blocking(_: Allocation) -> Any:
+    """Keep the event loop, and hear no cancellation."""
+    while True:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def beaten(state: Allocation) -> Proposal:

@@ -201,10 +201,11 @@ def test_a_signal_ends_it_at_once_with_an_account(sqlite: Terminal, policy: str,
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_a_second_signal_waits_for_nothing(sqlite: Terminal) -> None:
-    """Red when a task that will not end keeps the command."""
-    done = sqlite.process("decide", "acme", "--policy", f"{POLICIES}:stubborn", "--json")
-    assert (done.returncode, done.stdout) == (130, "")
+@pytest.mark.parametrize(("policy", "code"), [("stubborn", 130), ("blocking", 143)])
+def test_a_second_signal_waits_for_nothing(sqlite: Terminal, policy: str, code: int) -> None:
+    """Red when a task that will not end keeps the command, or signals are heard in the loop."""
+    done = sqlite.process("decide", "acme", "--policy", f"{POLICIES}:{policy}", "--json")
+    assert (done.returncode, done.stdout) == (code, "")
     assert "0 of 3 workflows" in json.loads(done.stderr)["error"]["message"]
 
 

@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 from importlib import import_module
 from typing import Annotated, Any
@@ -158,19 +159,17 @@ def _run(
     signals: list[int] = []
 
     async def main() -> PassReport:
-        task = asyncio.current_task()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task
 
-        def hear(number: int) -> None:
+        def hear(number: int, _frame: object) -> None:
             signals.append(number)
             if len(signals) > 1:
                 end_now(interrupted(signals[0]), as_json=as_json)
-            task.cancel()
+            loop.call_soon_threadsafe(task.cancel)
 
-        if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(each, hear, each)
-        return await passing
+        with _heard(hear):
+            return await passing
 
     try:
         return asyncio.run(main())
@@ -178,6 +177,20 @@ def _run(
         if not signals:
             raise
         raise interrupted(signals[0]) from None
+
+
+@contextmanager
+def _heard(hear: Callable[[int, Any], object]) -> Iterator[None]:
+    """Have signals heard, also while a policy keeps the loop: it would not hear them then."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {each: signal.signal(each, hear) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
 
 
 def _account(heard: Sequence[PassResult], total: int, dry_run: bool, number: int) -> Interrupted:
