@@ -5,7 +5,7 @@ import inspect
 import re
 
 import alloc_es
-from alloc_es import errors, scheduling
+from alloc_es import errors, harness, scheduling
 
 NAMES = [
     "Allocation",
@@ -182,6 +182,42 @@ SPAWN_RUNS = (
 )
 
 
+HARNESS = [
+    *("AlreadyStarted", "CannotKill", "Decide", "Done", "HarnessError", "Health", "Identity"),
+    *("Launcher", "Mode", "NotAuthorised", "NotCarriedOut", "Outcome", "Participant"),
+    *("ParticipantEnded", "ParticipantFailed", "ParticipantNotStarted", "Pass", "Pending"),
+    *("Read", "Refused", "Request", "Resolved", "Role", "Spawn", "ThreadBudgetSpent", "Unknown"),
+    *("UnknownParticipant", "UnreadableRequest", "physical_cores"),
+]
+
+PARTICIPANT = {
+    "send": "(self, request: Decide | Pass | Spawn | Read, *, request_id: str | None = None)"
+    " -> Pending",
+    "settle": "(self, pending: Pending, *, probe_after: float = 10.0, probe_within: float = 2.0,"
+    " probes: int = 5) -> Done | Refused | Resolved | Unknown",
+    "call": "(self, request: Decide | Pass | Spawn | Read, *, request_id: str | None = None,"
+    " probe_after: float = 10.0, probe_within: float = 2.0, probes: int = 5)"
+    " -> Done | Refused | Resolved | Unknown",
+    "health": "(self, within: float = 2.0) -> Health",
+    "stop": "(self, reason: str, *, within: float = 10.0) -> bool",
+    "kill": "(self, reason: str) -> None",
+    "pause": "(self) -> None",
+    "resume": "(self) -> None",
+}
+
+LAUNCHER = {
+    "start": "(self, name: str, role: str, tenants: Iterable[str], *,"
+    " mode: Literal['in_process', 'thread', 'process'] = 'process', threads: int = 1)"
+    " -> Participant",
+    "participant": "(self, name: str) -> Participant",
+    "call": "(self, name: str, request: Decide | Pass | Spawn | Read, *,"
+    " request_id: str | None = None) -> Done | Refused | Resolved | Unknown",
+    "restart": "(self, name: str, reason: str, *, within: float = 10.0) -> Participant",
+    "stop": "(self, name: str, reason: str, *, within: float = 10.0) -> bool",
+    "close": "(self, *, within: float = 10.0) -> None",
+}
+
+
 def signature(function: object) -> str:
     """A signature as its author wrote it: without modules, addresses and quoted names."""
     assert callable(function)
@@ -216,6 +252,13 @@ def test_every_error_is_an_allocation_error_and_exported() -> None:
 def test_connect_takes_these() -> None:
     """Red when a parameter of `connect` is renamed, moved, or gets another default."""
     assert signature(alloc_es.connect) == CONNECT
+
+
+def test_the_harness_has_these_names_and_methods() -> None:
+    """Red when a name or a method of the harness is renamed, moved, or takes something else."""
+    assert harness.__all__ == HARNESS
+    for kind, methods in ((harness.Launcher, LAUNCHER), (harness.Participant, PARTICIPANT)):
+        assert {name: signature(getattr(kind, name)) for name in methods} == methods
 
 
 def test_a_workflow_has_these_methods_with_these_signatures() -> None:

@@ -10,6 +10,7 @@ from alloc_es.errors import (
     Refusal,
     StoreUnavailable,
 )
+from alloc_es.harness import HarnessError, ParticipantEnded, ParticipantNotStarted
 from alloc_es.reader_errors import (
     ProjectionBehind,
     ProjectionNotBuilt,
@@ -27,6 +28,9 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (IncarnationSuperseded, 3),
     (StoreUnavailable, 4),
     (OutcomeUnknown, 5),
+    (ParticipantNotStarted, 4),
+    (ParticipantEnded, 4),
+    (HarnessError, 1),
     (ProjectionNotBuilt, 1),
     (ProjectionOutdated, 1),
     (TriggerLost, 3),

@@ -86,8 +86,8 @@ class _Drill:
         settings = self._settings
         with ExitStack() as held:
             network, url = held.enter_context(network_of(settings, self._tenant))
-            # They end once the launcher, which comes first, has ended whom they wait for.
-            held.callback(self._abandon_spawners)
+            # Behind the launcher's end, which ends whom they wait for.
+            held.callback(self._each_spawner, SpawnerThread.await_end)
             launcher = held.enter_context(
                 Launcher(
                     url,
@@ -103,11 +103,12 @@ class _Drill:
                     **dict.fromkeys(self._spawners, "spawner"),
                 }
             )
+            held.callback(self._each_spawner, SpawnerThread.abandon)
             yield crew, network
 
-    def _abandon_spawners(self) -> None:
+    def _each_spawner(self, act: Callable[[SpawnerThread], None]) -> None:
         for spawner in self._spawning:
-            spawner.abandon()
+            act(spawner)
 
     def _play(self, crew: Crew, network: Network, on_round: Callable[[int], None]) -> None:
         settings, account = self._settings, self._account

@@ -56,10 +56,13 @@ class SpawnerThread:
         self._check()
 
     def abandon(self) -> None:
-        """Let it end with what is under way, when its launcher is closed."""
+        """Let it ask for nothing more."""
         self._abandoned = True
         with suppress(Full):
             self._batches.put_nowait(None)
+
+    def await_end(self) -> None:
+        """Wait for its end, which comes with the answer to what it has asked for."""
         self._thread.join()
 
     def _put(self, batch: Batch | None) -> None:
@@ -86,7 +89,7 @@ class SpawnerThread:
         for attempt in range(_TRIES):
             request_id = f"{self._name}-{batch.name}-{attempt}"
             self._ask(left, batch.callers, request_id)
-            if not left:
+            if not left or self._abandoned:
                 break
         if batch.callers > 1:
             self._account.count_fault("crowd")
