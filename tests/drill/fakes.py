@@ -36,6 +36,7 @@ class Member:
         self.rerouted: int | None = None
         self.on_settle: Callable[[Pending], None] = lambda _: None
         self.on_send: Callable[[], None] = lambda: None
+        self.on_resume: Callable[[], None] = lambda: None
 
     def die(self, exit_code: int) -> None:
         self.ended, self.exit_code = "it died", exit_code
@@ -67,6 +68,7 @@ class Member:
 
     def resume(self) -> None:
         self.done.append(("resume",))
+        self.on_resume()
 
 
 class Staff:
