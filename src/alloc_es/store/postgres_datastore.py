@@ -30,9 +30,9 @@ _GRACE = 1.0
 # only says that the connection ends, the statement may have been carried out. The codes:
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
+_HOPELESS = ("0A", "22", "23", "25006", "28", "2B", "3D", "3F", "42", "53100", "54")
 # What check_incarnation raises, with the newest number as its detail.
 _SUPERSEDED = "ZI001"
-_HOPELESS = ("0A", "22", "23", "25006", "28", "2B", "3D", "3F", "42", "53100", "54")
 
 _ROLE_SETTINGS = (
     "SELECT current_user AS role, current_setting('search_path') AS search_path,"
