@@ -13,6 +13,7 @@ from tests.bench.crew import Crew
 from tests.bench.flat_out import flat_out
 from tests.bench.following import visible
 from tests.bench.goals import AtMost
+from tests.bench.harness import running_schedulers
 from tests.bench.library import SNAPSHOT_EVERY
 from tests.bench.measuring import Case, Contender, Measure
 from tests.bench.memory import at_full_load, of_a_workflow
@@ -59,6 +60,11 @@ def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
         *(flat_out(store, crew, scale) for store in stores),
         *(visible(store, scale) for store in stores),
         *(case for store in on_postgres for case in reading(store, scale)),
+        *(
+            case
+            for store in stores[-scale.mode_stores :]
+            for case in running_schedulers(store, scale)
+        ),
         at_full_load(scale),
         of_a_workflow(scale),
     ]

@@ -31,6 +31,8 @@ class Scale:
     seen_decisions: int
     log_sizes: tuple[int, int]
     starts: int
+    mode_stores: int
+    mode_rounds: int
 
     @property
     def crew(self) -> int:
@@ -63,6 +65,8 @@ FULL = Scale(
     seen_decisions=200,
     log_sizes=(1_000, 1_000_000),
     starts=6,
+    mode_stores=2,
+    mode_rounds=3,
 )
 QUICK = Scale(
     repetitions=2,
@@ -89,4 +93,6 @@ QUICK = Scale(
     seen_decisions=3,
     log_sizes=(100, 400),
     starts=1,
+    mode_stores=1,
+    mode_rounds=1,
 )
