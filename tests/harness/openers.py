@@ -8,7 +8,7 @@ from typing import Any
 from alloc_es.errors import AnswerLost, StoreUnavailable
 from alloc_es.store import Store, open_store
 
-_SECONDS = 60.0
+_SECONDS = 30.0
 
 
 def broken(*_: object, **__: object) -> Store:

@@ -19,7 +19,7 @@ from alloc_es.harness.protocol import Answer, Ask, Message, Opening, Reply, Up
 
 KEY = WorkflowKey.parse("acme", "triage")
 READ = Read(KEY)
-SECONDS = 60.0
+SECONDS = 30.0
 """How long tests wait for what must come."""
 
 Reaction = Callable[[Message], list[Reply]]
