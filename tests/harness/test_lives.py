@@ -1,6 +1,7 @@
 """A launcher owns every life: it ends what it started, says why, and leaves none behind."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
