@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alloc_es import InvalidSetting
+from alloc_es import InvalidSetting, StoreUnavailable
 from alloc_es.harness import (
     Launcher,
     ParticipantNotStarted,
@@ -106,6 +106,26 @@ def test_a_failed_start_takes_no_threads_and_says_why(mode: str, sqlite_url: str
             assert refused.value.problem == "LookupError: the shelf is empty"
         assert launcher.budget.given == {}
         assert dict(launcher.participants) == {}
+
+
+def test_a_start_on_a_store_that_is_gone_takes_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    """Red when the name and the threads are kept for what never began."""
+    with Launcher(sqlite_url, threads=1) as launcher:
+        for file in tmp_path.glob("alloc.db*"):
+            file.unlink()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                launcher.start("s1", "scheduler", ["acme"])
+        assert launcher.budget.given == {}
+
+
+@pytest.mark.parametrize("mode", ["in_process", "thread"])
+def test_a_store_in_memory_has_no_participants(mode: str) -> None:
+    """Red when two participants of one connection pass for two."""
+    with Launcher("memory:", threads=1) as launcher:
+        with pytest.raises(ParticipantNotStarted, match="memory: has one connection"):
+            launcher.start("s1", "scheduler", ["acme"], mode=mode)  # type: ignore[arg-type]
+        assert launcher.budget.given == {}
 
 
 def test_a_restart_keeps_the_threads_when_no_others_are_left(sqlite_url: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from alloc_es import StoreUnavailable, connect
+from alloc_es import SpawnRequest, StoreUnavailable, connect
 from alloc_es.harness import (
     AlreadyStarted,
     CannotKill,
@@ -29,6 +29,7 @@ from alloc_es.harness import (
     Pass,
     Refused,
     Resolved,
+    Spawn,
     Unknown,
     UnknownParticipant,
 )
@@ -108,6 +109,19 @@ def test_a_killed_process_says_so_is_reaped_and_goes_on_as_a_new_incarnation(url
         assert second.ended == "it died with exit code -9"
         assert is_gone(pid_of(second))
         assert launcher.budget.given == {}
+
+
+def test_runs_of_a_spawner_that_died_behind_its_commit_are_found_in_the_log(url: str) -> None:
+    """Red when a spawner that dies before it answers loses runs, or has them told as lost."""
+    runs = tuple(SpawnRequest(*KEY, f"run-{number}") for number in range(3))
+    with Launcher(url, threads=1) as launcher:
+        spawner = launcher.start("p1", "spawner", ["acme"])
+        spawner.set_trap("after record", "kill")
+        outcome = spawner.call(Spawn(runs), probe_after=SECONDS)
+        assert isinstance(outcome, Resolved)
+        assert isinstance(outcome.outcome, Done)
+        assert [run.run_id for run in outcome.outcome.answer] == [run.run_id for run in runs]
+        assert spawner.ended == "it died with exit code -9"
 
 
 def test_what_a_policy_forked_is_no_obstacle_and_does_not_stay(url: str) -> None:

@@ -177,6 +177,21 @@ def test_a_request_that_is_under_way_is_known_by_its_id() -> None:
         assert made.participant.settle(first, probe_after=SECONDS) == Done("done")
 
 
+def test_many_threads_may_ask_one_participant() -> None:
+    """Red when an answer goes to another request than its own, or one is lost."""
+
+    def echo(message: Message) -> list[Reply]:
+        return [answer(message, message.request_id)] if isinstance(message, Ask) else []
+
+    with scripted(echo) as made, ThreadPoolExecutor(8) as pool:
+
+        def ask(number: int) -> Outcome:
+            return made.participant.call(READ, request_id=f"r-{number}", probe_after=SECONDS)
+
+        assert list(pool.map(ask, range(400))) == [Done(f"r-{number}") for number in range(400)]
+        assert made.participant.health(0).under_way == 0
+
+
 def test_the_end_is_seen_though_a_child_of_the_participant_holds_its_pipe() -> None:
     """Red when only the end of the pipe tells, which what a policy has forked keeps open."""
     with scripted(silent, found=None) as made:

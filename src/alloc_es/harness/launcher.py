@@ -192,7 +192,7 @@ class Launcher:
             with self._lock:
                 del self._starting[name]
                 newest = self._participants.get(name)
-                if newest and newest.has_ended:
+                if newest and newest.ended is not None:
                     self._budget.give_back(name)
 
     def _started(self, identity: Identity, mode: Mode, threads: int) -> Participant:

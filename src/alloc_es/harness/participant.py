@@ -94,11 +94,6 @@ class Participant:
         return self.identity.name
 
     @property
-    def has_ended(self) -> bool:
-        """Whether nothing of it runs any more; `ended` may be said of a thread that still works."""
-        return self._gone.is_set()
-
-    @property
     def pid(self) -> int | None:
         """The number of its own process; None for a thread or a task."""
         return self._runner.pid
