@@ -11,7 +11,6 @@ from alloc_es.errors import (
     ChallengersStillLive,
     CommandIdReused,
     GenerationConflict,
-    IncarnationSuperseded,
     InvalidIdentifier,
     InvalidSetting,
     InvalidSplit,
@@ -47,7 +46,7 @@ from alloc_es.reader_errors import (
     TriggerLost,
 )
 from alloc_es.routing import Routing, bucket_of
-from alloc_es.scheduler_errors import DecisionInsidePolicy, PassStopped
+from alloc_es.scheduler_errors import DecisionInsidePolicy, IncarnationSuperseded, PassStopped
 from alloc_es.spawning import SpawnCounts, SpawnRequest
 from alloc_es.split import Share
 from alloc_es.standing import ProjectionStatus

@@ -16,14 +16,13 @@ from alloc_es.errors import (
     AnswerLost,
     CommandIdReused,
     GenerationConflict,
-    IncarnationSuperseded,
     OutcomeUnknown,
     Refusal,
     StoreUnavailable,
 )
 from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.identity import WorkflowKey
-from alloc_es.scheduler_errors import DecisionInsidePolicy
+from alloc_es.scheduler_errors import DecisionInsidePolicy, IncarnationSuperseded
 from alloc_es.store.log import EventLog
 
 MAX_ATTEMPTS = 100

@@ -12,12 +12,12 @@ from alloc_es.clock import Patience
 from alloc_es.errors import (
     AllocationError,
     AnswerLost,
-    IncarnationSuperseded,
     StoreUnavailable,
     UnknownWorkflow,
 )
 from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import WorkflowKey
+from alloc_es.scheduler_errors import IncarnationSuperseded
 from alloc_es.store.log import EventLog, Found
 from alloc_es.store.recorder import RunGroup
 

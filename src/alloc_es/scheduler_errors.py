@@ -1,4 +1,4 @@
-"""What can go wrong with decide passes."""
+"""What can go wrong for schedulers: an old incarnation, and decide passes."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,30 @@ from alloc_es.errors import AllocationError, Refusal
 if TYPE_CHECKING:
     from alloc_es.identity import WorkflowKey
     from alloc_es.pass_results import PassReport
+
+
+class IncarnationSuperseded(AllocationError):
+    """A connection speaks for an old incarnation of a participant; this call recorded nothing.
+
+    `incarnation` of `name` is the connection's, and `successor` the one that the store counts
+    now; None where it knows nobody of that name. It does not settle an earlier
+    `OutcomeUnknown` of the same command id or run id.
+    """
+
+    def __init__(self, name: str, incarnation: int, successor: int | None) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.successor = successor
+        if successor is not None and successor > incarnation:
+            held = f"{name} is at incarnation {successor} now"
+            advice = f"stop this process, incarnation {successor} goes on in its place"
+        else:
+            known = "does not know it" if successor is None else f"is at {successor}"
+            held = f"this store never gave out incarnation {incarnation} of {name}, and {known}"
+            advice = "connect with a new incarnation, once no other process has this name"
+        super().__init__(
+            f"{held}: incarnation {incarnation} may record no decision and no run; {advice}"
+        )
 
 
 class DecisionInsidePolicy(Refusal):

@@ -12,7 +12,6 @@ from alloc_es.commands import Command
 from alloc_es.errors import (
     AllocationError,
     GenerationConflict,
-    IncarnationSuperseded,
     OutcomeUnknown,
     StoreUnavailable,
     UnknownWorkflow,
@@ -23,7 +22,7 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.ledger import Ledger
 from alloc_es.pass_results import Failure, Goal, Outcome, PassReport, PassResult
 from alloc_es.proposals import Policy, Proposal, command_of, parse_proposal
-from alloc_es.scheduler_errors import PassStopped
+from alloc_es.scheduler_errors import IncarnationSuperseded, PassStopped
 from alloc_es.store import Recorded
 from alloc_es.workflow import Workflow
 

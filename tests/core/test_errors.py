@@ -13,7 +13,7 @@ from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, RunSpawned
 from alloc_es.identity import WorkflowKey
 from alloc_es.pass_results import PassReport
-from alloc_es.scheduler_errors import DecisionInsidePolicy, PassStopped
+from alloc_es.scheduler_errors import DecisionInsidePolicy, IncarnationSuperseded, PassStopped
 from alloc_es.wording import with_article
 from tests.core.given import KEY, at, register, run, start
 from tests.core.test_codec import LINES, decoded
@@ -59,8 +59,8 @@ def examples() -> list[AllocationError]:
         errors.UnreadableEvent("allocation/a/b", 3, "AllocationCommitted", "actor: missing"),
         errors.OutcomeUnknown(KEY, "no answer", command_id="c-1"),
         errors.OutcomeUnknown(KEY, "no answer", run_id="r-1"),
-        errors.IncarnationSuperseded("scheduler-a", 1, 2),
-        errors.IncarnationSuperseded("scheduler-a", 2, None),
+        IncarnationSuperseded("scheduler-a", 1, 2),
+        IncarnationSuperseded("scheduler-a", 2, None),
         errors.UnknownWorkflow(KEY, (KEY, KEY)),
         DecisionInsidePolicy(KEY, KEY),
         PassStopped(PassReport((), 0, False), errors.StoreUnavailable("it is away")),
@@ -159,11 +159,11 @@ def test_an_error_passes_through_a_context_manager(error: AllocationError) -> No
         (examples()[20], ["c-1", "may or may not", "same command id"]),
         (examples()[21], ["r-1", "same run id"]),
         (
-            errors.IncarnationSuperseded("scheduler-a", 1, 2),
+            IncarnationSuperseded("scheduler-a", 1, 2),
             ["scheduler-a is at incarnation 2", "incarnation 1 may record", "stop this process"],
         ),
         (
-            errors.IncarnationSuperseded("scheduler-a", 2, 1),
+            IncarnationSuperseded("scheduler-a", 2, 1),
             ["never gave out incarnation 2 of scheduler-a", "at 1", "new incarnation"],
         ),
     ],

@@ -3,7 +3,6 @@
 from alloc_es.errors import (
     AllocationError,
     GenerationConflict,
-    IncarnationSuperseded,
     InvalidIdentifier,
     InvalidSetting,
     OutcomeUnknown,
@@ -18,7 +17,7 @@ from alloc_es.reader_errors import (
     ProjectionStopped,
     TriggerLost,
 )
-from alloc_es.scheduler_errors import PassStopped
+from alloc_es.scheduler_errors import IncarnationSuperseded, PassStopped
 
 EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (Refusal, 1),

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 
 from alloc_es.errors import (
     AllocationError,
-    IncarnationSuperseded,
     OutcomeUnknown,
     StoreUnavailable,
 )
 from alloc_es.harness.errors import ParticipantFailed
 from alloc_es.harness.outcomes import Done, Refused
-from alloc_es.scheduler_errors import PassStopped
+from alloc_es.scheduler_errors import IncarnationSuperseded, PassStopped
 
 _OPEN = (OutcomeUnknown, ParticipantFailed)
 # The others speak of their own call, and not of an earlier one with the same id.

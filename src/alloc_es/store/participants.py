@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from alloc_es.errors import IncarnationSuperseded
 from alloc_es.incarnation import Incarnation
+from alloc_es.scheduler_errors import IncarnationSuperseded
 from alloc_es.store.session import Desk, Session
 
 NEWEST = "SELECT incarnation FROM participants WHERE name = ?"

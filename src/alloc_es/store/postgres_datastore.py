@@ -14,8 +14,9 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
-from alloc_es.errors import AllocationError, AnswerLost, IncarnationSuperseded, StoreUnavailable
+from alloc_es.errors import AllocationError, AnswerLost, StoreUnavailable
 from alloc_es.incarnation import Incarnation
+from alloc_es.scheduler_errors import IncarnationSuperseded
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.postgres_url import PostgresUrl
 
