@@ -103,6 +103,8 @@ WORKFLOW = {
     " | ChallengerRejectedWithoutReplacement]]",
     "spawn_run": SPAWNING,
     "aspawn_run": SPAWNING,
+    "find_decision": "(self, command_id: str) -> Optional[Recorded[AllocationCommitted"
+    " | ChallengerRegistered | ChallengerRejectedWithoutReplacement]]",
     "find_run": "(self, run_id: str) -> RunSpawned | None",
     "peek": "(self, unit: str) -> Routing",
     "send": "(self, command: Start | RegisterChallenger | CommitAllocation | PromoteChallenger"
