@@ -296,6 +296,25 @@ def test_one_that_is_slow_to_come_up_is_waited_for_no_longer_than_that(
         assert dict(launcher.participants) == {}
 
 
+def test_a_start_that_is_interrupted_leaves_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a Ctrl-C while it comes up leaves a participant that nobody knows."""
+    waited: list[Participant] = []
+
+    def interrupted(participant: Participant, _: float) -> None:
+        waited.append(participant)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Participant, "await_up", interrupted)
+    with Launcher(url, threads=1) as launcher:
+        with pytest.raises(KeyboardInterrupt):
+            launcher.start("s1", "scheduler", ["acme"])
+        (participant,) = waited
+        assert is_gone(pid_of(participant))
+        assert launcher.budget.given == {}
+
+
 def test_of_concurrent_starts_of_a_name_one_wins(url: str, opening: Gate) -> None:
     """Red when two participants of one launcher have a name, or the loser waits."""
     opener = "tests.harness.openers:slow_to_open"

@@ -207,7 +207,11 @@ class Launcher:
             threads,
         )
         participant = self._launched(opening, mode)
-        participant.await_up(self._start_within)
+        try:
+            participant.await_up(self._start_within)
+        except BaseException as error:
+            participant.stop(f"it did not come up: {type(error).__name__}", within=0)
+            raise
         with self._lock:
             self._participants[identity.name] = participant
         return participant

@@ -99,15 +99,13 @@ class Participant:
         return self._runner.pid
 
     def await_up(self, seconds: float) -> None:
-        """Wait until it is ready; raises `ParticipantNotStarted`, and then it was ended."""
+        """Wait until it is ready; raises `ParticipantNotStarted`."""
         in_time = self._opened.wait(seconds)
         problem = self._not_up or self.ended
-        if in_time and problem is None:
-            return
-        problem = problem or f"it was not ready in {seconds:g} s"
-        self.ask_to_stop(problem)
-        self.await_end(0)
-        raise ParticipantNotStarted(self.name, self.incarnation.number, problem)
+        if not in_time:
+            problem = problem or f"it was not ready in {seconds:g} s"
+        if problem:
+            raise ParticipantNotStarted(self.name, self.incarnation.number, problem)
 
     def send(self, request: Request, *, request_id: str | None = None) -> Pending:
         """Ask without waiting.
