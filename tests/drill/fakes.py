@@ -63,6 +63,9 @@ class Member:
     def step_clock(self, seconds: float) -> None:
         self.done.append(("clock", seconds))
 
+    def fill_disk(self, *, full: bool) -> None:
+        self.done.append(("full disk", full))
+
     def pause(self) -> None:
         self.done.append(("pause",))
 

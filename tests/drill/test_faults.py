@@ -64,8 +64,8 @@ def test_a_trap_counts_for_nothing_until_somebody_has_died_in_it(
     account, ada = Account(), Member("drill-1-ada", 1)
     faults = faults_on(account, crew_of(account, ada=[ada]))
     fault = Fault("kill", 0, 0.0, moment)
-    for act in (faults.prepare, faults.strike, faults.lift):
-        act([fault])
+    faults.prepare([fault])
+    faults.strike([fault])
     faults.count_lost()
     assert ada.done == [(point, "kill")]
     assert account.faults == Counter()
@@ -120,6 +120,18 @@ def test_who_died_while_it_was_stopped_was_not_paused() -> None:
     ada.on_resume = lambda: ada.die(-9)
     faults.strike([Fault("pause", 0, 0.0)])
     assert account.faults == {"pause": 1}
+
+
+def test_a_disk_is_full_for_a_while() -> None:
+    """Red when it stays full, so that doubt lasts for ever, or counts before it was."""
+    account, ada = Account(), Member("drill-1-ada", 1)
+    faults = faults_on(account, crew_of(account, ada=[ada]))
+    fault = Fault("full disk", 0, 0.0)
+    faults.prepare([fault])
+    assert account.faults == Counter()
+    faults.strike([fault])
+    assert ada.done == [("full disk", True), ("full disk", False)]
+    assert account.faults == {"full disk": 1}
 
 
 def test_each_of_a_round_strikes_in_its_turn() -> None:

@@ -1,5 +1,6 @@
 """The exit codes, each for what a caller does next."""
 
+from alloc_es.drill.errors import RestartFailed
 from alloc_es.errors import (
     AllocationError,
     GenerationConflict,
@@ -29,6 +30,7 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (OutcomeUnknown, 5),
     (ParticipantNotStarted, 4),
     (ParticipantEnded, 4),
+    (RestartFailed, 4),
     (HarnessError, 1),
     (ProjectionNotBuilt, 1),
     (ProjectionOutdated, 1),

@@ -15,6 +15,7 @@ from alloc_es.incarnation import Incarnation
 
 _PAUSE = 0.2
 _DELAY = 0.5
+_FULL_FOR = 0.3
 
 
 class Faults:
@@ -59,7 +60,6 @@ class Faults:
                     self._step_clock(fault.clock, self._target(fault))
                 case "full disk":
                     self._target(fault).fill_disk(full=True)
-                    self._account.count_fault("full disk")
                 case _:
                     continue
 
@@ -79,14 +79,10 @@ class Faults:
                     self._count_if(fault, self._network.terminate())
                 case "restart":
                     self._restart_server()
+                case "full disk":
+                    self._empty_disk(self._target(fault))
                 case _:
                     continue
-
-    def lift(self, faults: Sequence[Fault]) -> None:
-        """When all are answered: what would stay otherwise."""
-        for fault in faults:
-            if fault.kind == "full disk":
-                self._target(fault).fill_disk(full=False)
 
     def count_lost(self) -> None:
         """Count the losses that have happened; when the rounds are over."""
@@ -127,6 +123,13 @@ class Faults:
             member.resume()
         if member.ended is None:
             self._account.count_fault("pause")
+
+    def _empty_disk(self, member: Participant) -> None:
+        """Let it fail for a while longer, and no more: what is in doubt could not be settled."""
+        self._never.wait(_FULL_FOR)
+        member.fill_disk(full=False)
+        if member.ended is None:
+            self._account.count_fault("full disk")
 
     def _restart_server(self) -> None:
         """Restart it, see that it was, and take the time until a client is served again."""

@@ -59,7 +59,6 @@ class Rounds:
         for name, began, member, pending in asked:
             told = self._told(number, state, name, pending.request_id, began)
             self._note(told, self._crew.settle(name, member, pending))
-        self._faults.lift(faults)
 
     def _read(self, number: int, key: WorkflowKey) -> Recorded[DecisionEvent]:
         began = time.monotonic_ns()

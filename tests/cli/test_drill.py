@@ -1,0 +1,206 @@
+"""`alloc-es drill`, as a person runs it."""
+
+import json
+import re
+import signal
+from typing import Any
+
+import pytest
+
+import alloc_es
+from alloc_es.drill.drill import drill as play
+from alloc_es.drill.errors import RestartFailed
+from alloc_es.drill.settings import Settings
+from alloc_es.drill.verdict import Verdict
+from alloc_es.harness import ParticipantNotStarted
+from alloc_es.harness.runners import ProcessRunner
+from tests.cli.terminal import Terminal
+
+QUICK = ("drill", "--mode", "thread", "--rounds", "6")
+
+
+@pytest.fixture
+def sqlite(sqlite_url: str) -> Terminal:
+    alloc_es.connect(sqlite_url).close()
+    return Terminal(sqlite_url)
+
+
+def test_a_drill_that_finds_nothing_says_so_and_what_was_tried(durable_url: str) -> None:
+    """Red when a count is missing, or a drill that was passed does not end with 0."""
+    alloc_es.connect(durable_url).close()
+    said = Terminal(durable_url).ok(*QUICK, "--seed", "3", "--schedulers", "3")
+    head, *scores = said.splitlines()[:4]
+    assert head.split() == ["SCHEDULER", "WON", "LOST", "UNCHANGED", "REFUSED", "UNSETTLED"]
+    assert [line.split()[0] for line in scores] == ["scheduler-1", "scheduler-2", "scheduler-3"]
+    assert sum(int(line.split()[1]) for line in scores) == 6
+    assert "commands that lost to another one 12, of them at the commit " in said
+    assert "runs 94, routed again behind a decision " in said
+    assert "faults: 1 of 1 × clock step, 1 of 1 × crowd\n" in said
+    assert re.search(r"tenant drill-[0-9a-f]{12}, thread\n", said)
+    assert said.splitlines()[-1].startswith("no finding in 6 rounds on ")
+    assert said.endswith(", seed 3\n")
+
+
+def test_a_verdict_is_one_document_in_json(sqlite: Terminal) -> None:
+    """Red when the document lacks a field of the verdict, or anything else is printed."""
+    verdict = sqlite.json(*QUICK, "--faults", "2")
+    assert set(verdict) == {"passed", *Verdict.__dataclass_fields__}
+    assert (verdict["passed"], verdict["rounds"], verdict["problems"]) == (True, 6, [])
+    assert verdict["planned"] == verdict["faults"] == {"clock step": 2, "crowd": 2}
+    assert verdict["scores"]["scheduler-1"]["won"] + verdict["scores"]["scheduler-2"]["won"] == 6
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every drill be on a store that acknowledges what it does not keep."""
+
+    def spoiled(**keywords: Any) -> Settings:
+        return Settings(**keywords, opener="tests.drill.broken:decisions_swallowed")
+
+    monkeypatch.setattr("alloc_es.cli.drilling.Settings", spoiled)
+
+
+@pytest.mark.usefixtures("broken")
+def test_findings_end_it_with_6_and_each_is_told(sqlite: Terminal) -> None:
+    """Red when findings are not told with their promise, or the exit code is that of success."""
+    done = sqlite.run(*QUICK)
+    assert done.returncode == 6
+    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND: ")]
+    assert any(
+        "(acknowledged: Every decision that was acknowledged is in" in line for line in found
+    )
+    assert f"{len(found)} findings in 6 rounds on " in done.stdout
+    assert done.stderr.startswith(f"alloc-es: {len(found)} findings on SQLite database ")
+    assert re.search(r"keep the log of tenant drill-[0-9a-f]{12} as evidence\n$", done.stderr)
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("broken")
+def test_findings_are_in_the_document_too(sqlite: Terminal) -> None:
+    """Red when a script can't tell what was found."""
+    done = sqlite.run(*QUICK, "--json")
+    verdict, error = json.loads(done.stdout), json.loads(done.stderr)["error"]
+    assert (done.returncode, verdict["passed"]) == (6, False)
+    assert {"rule", "text", "problem"} == set(verdict["problems"][0])
+    assert (error["type"], error["findings"]) == ("DrillFailed", len(verdict["problems"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--mode", "thread", "--kill"), "kill can befall processes only; use --mode process"),
+        (("--pause", "--mode", "in_process"), "pause can befall processes only"),
+        (("--drop-replies",), "lost reply can befall PostgreSQL only"),
+        (("--restart", "true"), "restart can befall PostgreSQL only"),
+        (("--kill", "--rounds", "1"), "the first round has no faults; give it two or more"),
+        (("--rounds", "0"), "rounds"),
+        (("--faults", "-1"), "is no count"),
+        (("--store", "memory:"), "in memory"),
+    ],
+)
+def test_what_can_t_be_done_is_a_usage_error(
+    sqlite: Terminal, arguments: tuple[str, ...], problem: str
+) -> None:
+    """Red when a drill begins that can't be what was asked for, or ends with a traceback."""
+    assert problem in sqlite.fails(2, "drill", *arguments)
+
+
+def test_a_mode_that_is_none_is_a_usage_error(sqlite: Terminal) -> None:
+    """Red when a mode is guessed."""
+    assert "--mode" in sqlite.fails(2, "drill", "--mode", "threads")
+
+
+def test_a_store_that_is_not_there_is_reported_and_not_created(durable_url: str) -> None:
+    """Red when a mistyped store comes to be."""
+    said = Terminal(durable_url).fails(4, *QUICK)
+    assert "alloc-es init" in said
+    with pytest.raises(alloc_es.StoreUnavailable):
+        alloc_es.connect(durable_url, migrate=False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RestartFailed("restart-it", "exit code 3: no such unit"),
+        ParticipantNotStarted("drill-1-scheduler-1", 1, "it was not ready in 60 s"),
+    ],
+)
+def test_what_ends_a_drill_early_is_one_line(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch, error: alloc_es.AllocationError
+) -> None:
+    """Red when an error has no exit code, or comes as a traceback."""
+
+    def fail(*_: Any, **__: Any) -> Verdict:
+        raise error
+
+    monkeypatch.setattr("alloc_es.cli.drilling.play", fail)
+    assert sqlite.fails(4, *QUICK) == f"alloc-es: {error}\n"
+    assert sqlite.error(4, *QUICK)["type"] == type(error).__name__
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[ProcessRunner]:
+    """The processes of participants that were started."""
+    started = list[ProcessRunner]()
+    begin = ProcessRunner.__init__
+
+    def noted(self: ProcessRunner, *arguments: Any) -> None:
+        begin(self, *arguments)
+        started.append(self)
+
+    monkeypatch.setattr(ProcessRunner, "__init__", noted)
+    return started
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "mode"),
+    [(signal.SIGINT, 130, "process"), (signal.SIGTERM, 143, "thread")],
+    ids=["ctrl-c", "sigterm"],
+)
+def test_a_signal_ends_a_drill_with_one_line_and_nothing_behind(
+    sqlite: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    children: list[ProcessRunner],
+    number: signal.Signals,
+    code: int,
+    mode: str,
+) -> None:
+    """Red when it is a traceback, leaves a process, or the drill stays in the read models."""
+
+    def interrupted(settings: Settings, *, on_round: Any) -> Verdict:
+        def sent(done: int) -> None:
+            on_round(done)
+            if done == 3:
+                signal.raise_signal(number)
+
+        return play(settings, on_round=sent)
+
+    monkeypatch.setattr("alloc_es.cli.drilling.play", interrupted)
+    done = sqlite.run(*QUICK, "--mode", mode)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == (
+        "alloc-es: interrupted: the drill was ended in mid-round, and nothing was checked\n"
+    )
+    assert len(children) == (3 if mode == "process" else 0)
+    assert all(child.exit_code is not None for child in children)
+    with alloc_es.connect(sqlite.store) as allocations:
+        allocations.projections().catch_up()
+        assert allocations.projections().rows("current_split") == []
+
+
+def test_a_restart_command_that_fails_ends_the_drill_and_its_processes(
+    postgres_url: str, children: list[ProcessRunner]
+) -> None:
+    """Red when the drill goes on without its server, or leaves its processes there."""
+    alloc_es.connect(postgres_url).close()
+    command = "echo 'no such unit' >&2; exit 3"
+    said = Terminal(postgres_url).fails(4, "drill", "--rounds", "3", "--restart", command)
+    assert f"was not restarted by `{command}`: exit code 3: no such unit" in said
+    assert len(children) == 3
+    assert all(child.exit_code is not None for child in children)
+
+
+def test_progress_is_shown_on_a_terminal_only(sqlite: Terminal) -> None:
+    """Red when a pipe or a JSON reader gets the bar."""
+    assert sqlite.run(*QUICK).stderr == ""
+    assert sqlite.run(*QUICK, "--json").stderr == ""
