@@ -236,6 +236,8 @@ class Pass:
             reason=reason,
             actor=self._plan.actor,
         )
+        # Where a cancellation that came while this task was running is raised.
+        await asyncio.sleep(0)
         call = in_thread(send)
         while not call.done():
             try:

@@ -129,6 +129,23 @@ def test_cancelled_while_a_decision_is_committed_it_is_finished_and_told_and_no_
     ]
 
 
+def test_cancelled_by_whoever_hears_of_a_result_no_other_decision_is_begun() -> None:
+    """Red when a commit is begun before a cancellation that has come is looked for."""
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task
+        await adecide_pass(
+            allocations, keys, challenge, concurrency=4, on_result=lambda _: task.cancel()
+        )
+
+    with repeatable("memory:") as allocations:
+        keys = started(allocations, NAMES)
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main())
+        assert told(allocations, 4) == [("1", "registered v2")]
+
+
 def test_async_policies_are_cancelled_with_their_pass() -> None:
     """Red when a task of a policy outlives the pass."""
     asked, ended = asyncio.Event(), []
