@@ -12,7 +12,9 @@ from alloc_es.drill.account import Account, Told, ToldRun
 from alloc_es.drill.checking import problems
 from alloc_es.drill.verdict import PROMISES, Problem
 from alloc_es.identity import WorkflowKey
+from alloc_es.rules import RULES
 from alloc_es.spawning import SpawnRequest
+from tests.docs.documents import ROOT
 
 KEY = WorkflowKey.parse("drill-1", "workflow-1")
 OTHER = WorkflowKey.parse("drill-1", "workflow-2")
@@ -195,6 +197,13 @@ def test_what_was_not_kept_is_found(
     found = case.problems()
     assert {problem.rule for problem in found} == rules
     assert all(PROMISES.get(problem.rule, problem.text) == problem.text for problem in found)
+
+
+def test_every_promise_and_every_rule_is_described() -> None:
+    """Red when a promise, or a rule of the logs, has other words than `promises.md`."""
+    text = (ROOT / "docs" / "explanation" / "promises.md").read_text()
+    described = [*PROMISES.items(), *RULES.items()]
+    assert [name for name, words in described if f"| {name} | {words} |" not in text] == []
 
 
 def test_every_promise_has_a_planted_violation() -> None:
