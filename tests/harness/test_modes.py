@@ -41,6 +41,7 @@ from alloc_es.proposals import Hold, Promote, Register, Reshare
 from tests.harness.conftest import MODES
 from tests.harness.policies import by_name, hold, leave, unsendable
 from tests.harness.scripted import SECONDS
+from tests.support.overlap import in_threads
 
 Contested = Callable[..., Workflow]
 
@@ -263,7 +264,10 @@ def test_a_paused_process_blocks_nobody_and_loses_nothing(
     try:
         tenant, name = workflow.key
         huge = tuple(SpawnRequest(tenant, name, f"{name} {n}", "u" * 190) for n in range(2_500))
-        pendings = [spawner.send(Spawn(huge), request_id=f"{name} {n}") for n in range(2)]
+        (pendings,) = in_threads(
+            lambda: [spawner.send(Spawn(huge), request_id=f"{name} {n}") for n in range(2)]
+        )
+        assert isinstance(pendings, list)
         health = spawner.health(0)
         assert (health.state, health.peak_rss, health.under_way) == ("silent", None, 2)
         outcome = spawner.settle(pendings[0], probe_after=0, probe_within=0, probes=2)
