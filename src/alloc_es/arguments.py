@@ -1,6 +1,7 @@
 """Arguments of the command API, read as callers give them."""
 
 from collections.abc import Iterable, Mapping
+from inspect import iscoroutinefunction
 
 from alloc_es.errors import InvalidSetting, InvalidSplit
 from alloc_es.identity import Version, parse_identifier
@@ -67,3 +68,8 @@ def parse_seconds(setting: str, value: object, most: float) -> float:
 
 def parse_generation(setting: str, value: object) -> int | None:
     return None if value is None else parse_ordinal(setting, "generation", value)
+
+
+def is_async(value: object) -> bool:
+    """Whether what it returns when it is called would have to be awaited."""
+    return iscoroutinefunction(value) or iscoroutinefunction(getattr(value, "__call__", None))  # noqa: B004

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable
 from threading import Thread
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from alloc_es.allocation import Allocation
+from alloc_es.arguments import is_async
 from alloc_es.committing import ASKED_FOR
 from alloc_es.proposals import Policy
 
@@ -102,7 +103,7 @@ async def _ask(policy: Policy, found: Found) -> Answer:
 
 
 async def _call(policy: Policy, state: Allocation) -> object:
-    if iscoroutinefunction(policy) or iscoroutinefunction(getattr(policy, "__call__", None)):  # noqa: B004
+    if is_async(policy):
         return policy(state)
     value, error = await in_thread(partial(policy, state))
     if isinstance(error, StopIteration):

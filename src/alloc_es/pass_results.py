@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from alloc_es.arguments import parse_count
+from alloc_es.arguments import is_async, parse_count
 from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent
 from alloc_es.identity import WorkflowKey
@@ -113,6 +113,8 @@ class Goal:
     def __post_init__(self) -> None:
         parse_count("count", self.count, _MOST_COUNTED)
         parse_count("every", self.every, _MOST_COUNTED)
+        if is_async(self.counts):
+            raise InvalidSetting("counts", f"{shown(self.counts)} is async; only a policy may be")
         if not callable(self.counts):
             raise InvalidSetting("counts", f"{shown(self.counts)} can't be called with a result")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from alloc_es.app import Allocations
-from alloc_es.arguments import parse_count
+from alloc_es.arguments import is_async, parse_count
 from alloc_es.errors import InvalidSetting
 from alloc_es.identity import WorkflowKey, parse_identifier
 from alloc_es.pass_results import Failure, Goal, PassReport, PassResult
@@ -120,12 +120,12 @@ async def adecide_pass(
     plan = Plan(
         policy=_callable("policy", policy),
         concurrency=parse_count("concurrency", concurrency, MOST_AT_ONCE),
-        reached=None if reached is None else _callable("reached", reached),
+        reached=None if reached is None else _plain("reached", reached),
         goal=goal,
         actor=None if actor is None else parse_identifier("actor", actor),
         max_asks=parse_count("max_asks", max_asks, _MOST_ASKS),
         dry_run=dry_run,
-        on_result=None if on_result is None else _callable("on_result", on_result),
+        on_result=None if on_result is None else _plain("on_result", on_result),
     )
     if not (goal is None or isinstance(goal, Goal)):
         raise InvalidSetting("goal", f"{shown(goal)} is no Goal")
@@ -146,6 +146,13 @@ def _parse_keys(keys: object) -> list[WorkflowKey]:
             raise InvalidSetting("keys", problem)
         places[key] = place
     return list(places)
+
+
+def _plain(setting: str, value: T) -> T:
+    """What is called by the pass itself: nobody would await what an async one returns."""
+    if is_async(value):
+        raise InvalidSetting(setting, f"{shown(value)} is async; only a policy may be")
+    return _callable(setting, value)
 
 
 def _callable(setting: str, value: T) -> T:

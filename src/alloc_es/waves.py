@@ -212,7 +212,7 @@ class Pass:
                 return trial.result("held")
             if self._plan.dry_run:
                 return self._foreseen(trial, trial.found, command, proposal.reason)
-        except AllocationError as error:
+        except Exception as error:  # noqa: BLE001 - a proposal may be made of others' code
             return trial.failed(error)
         return await self._commit(trial, command, proposal.reason)
 

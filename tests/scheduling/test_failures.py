@@ -4,7 +4,7 @@ import asyncio
 import json
 import pickle
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -200,3 +200,25 @@ def test_no_proposal_is_told_how_to_hold() -> None:
     report, _ = decide("memory:", lambda _: None, ["1"])
     assert isinstance(report.results[0].failure.error, InvalidSetting)
     assert "Hold()" in report.results[0].failure.message
+
+
+class Evil:
+    """What a policy may hand out by mistake: nothing can be asked of it."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words for it")
+
+    def items(self) -> Any:
+        raise RuntimeError("no shares in it")
+
+
+@pytest.mark.parametrize(
+    "answer", [Evil(), Register(cast(Any, Evil())), Reshare(cast(Any, Evil()))]
+)
+def test_a_proposal_that_breaks_when_it_is_read_fails_its_workflow_only(answer: Any) -> None:
+    """Red when only our own errors are expected of a proposal that is made of others' code."""
+    report, _ = decide(
+        "memory:", lambda seen: answer if seen.workflow_id == "1" else Hold(), ["1", "2"]
+    )
+    assert outcomes(report) == ["failed", "held"]
+    assert report.results[0].failure.key.workflow_id == "1"

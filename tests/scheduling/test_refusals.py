@@ -14,6 +14,10 @@ from tests.support.recorders import READS, WRITES, before_each
 A, B = ("acme", "a"), ("acme", "b")
 
 
+async def nobody_awaits(*_: object) -> bool:
+    return True
+
+
 def never(*_: object) -> Any:
     raise AssertionError("nobody is to be asked")
 
@@ -28,6 +32,8 @@ def never(*_: object) -> Any:
         ({"policy": "hold"}, InvalidSetting, "policy: 'hold' can't be called"),
         ({"reached": 7}, InvalidSetting, "reached: 7 can't be called"),
         ({"on_result": 7}, InvalidSetting, "on_result: 7 can't be called"),
+        ({"reached": nobody_awaits}, InvalidSetting, "is async; only a policy may be"),
+        ({"on_result": nobody_awaits}, InvalidSetting, "is async; only a policy may be"),
         ({"goal": 7}, InvalidSetting, "goal: 7 is no Goal"),
         ({"actor": " "}, InvalidIdentifier, "can't be an actor"),
         ({"keys": [A, B, A]}, InvalidSetting, "keys: acme/a is given twice, as items 0 and 2"),
@@ -42,7 +48,9 @@ def never(*_: object) -> Any:
 def test_what_can_not_be_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], kind: type[Exception], words: str
 ) -> None:
-    """Red when an argument is looked at behind the first read."""
+    """Red when an argument is looked at behind the first read, or an async one is called by
+    nobody who awaits it.
+    """
     with repeatable("memory:") as allocations:
         started(allocations, ["a", "b"])
         before_each(monkeypatch, (*READS, *WRITES), never)
@@ -53,7 +61,9 @@ def test_what_can_not_be_is_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"count": 0}, {"count": 1.0}, {"every": 0}, {"counts": "decided"}], ids=str
+    "wrong",
+    [{"count": 0}, {"count": 1.0}, {"every": 0}, {"counts": "decided"}, {"counts": nobody_awaits}],
+    ids=str,
 )
 def test_a_goal_that_can_not_be_is_refused(wrong: dict[str, Any]) -> None:
     """Red when a goal of nothing ends every pass before it began."""
