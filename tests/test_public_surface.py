@@ -188,7 +188,8 @@ HARNESS = [
     *("AlreadyStarted", "CannotKill", "Decide", "Done", "HarnessError", "Health", "Identity"),
     *("Launcher", "Mode", "NotAuthorised", "NotCarriedOut", "Outcome", "Participant"),
     *("ParticipantEnded", "ParticipantFailed", "ParticipantNotStarted", "Pass", "Pending"),
-    *("Read", "Refused", "Request", "Resolved", "Role", "Spawn", "ThreadBudgetSpent", "Unknown"),
+    *("Read", "Refused", "Request", "RequestIdReused", "Resolved", "Role", "Spawn"),
+    *("ThreadBudgetSpent", "Unknown"),
     *("UnknownParticipant", "UnreadableRequest", "physical_cores"),
 ]
 

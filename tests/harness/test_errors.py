@@ -15,6 +15,7 @@ from alloc_es.harness import (
     ParticipantEnded,
     ParticipantFailed,
     ParticipantNotStarted,
+    RequestIdReused,
     ThreadBudgetSpent,
     UnknownParticipant,
     UnreadableRequest,
@@ -32,6 +33,7 @@ ERRORS: list[tuple[HarnessError, int, str]] = [
     (CannotKill("s1", "thread"), 1, "s1 runs as thread and only a process can be killed; stop it"),
     (ParticipantFailed("s1", "KeyError", "'x'"), 1, "s1 met an unexpected KeyError: 'x'"),
     (NotCarriedOut("s1", 3, "r-1"), 1, "has recorded nothing for r-1 and never will"),
+    (RequestIdReused("s1", "r-1"), 1, "s1 was asked something else under the request id r-1"),
     (UnreadableRequest("s1", "it is a lambda"), 1, "s1 can't be asked this: it is a lambda; what"),
 ]
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from alloc_es import AllocationError, OutcomeUnknown
+from alloc_es import AllocationError, OutcomeUnknown, WorkflowKey
 from alloc_es.harness import (
     Done,
     NotCarriedOut,
@@ -14,7 +14,9 @@ from alloc_es.harness import (
     ParticipantEnded,
     ParticipantFailed,
     Pending,
+    Read,
     Refused,
+    RequestIdReused,
     Resolved,
     Unknown,
 )
@@ -22,6 +24,7 @@ from alloc_es.harness.protocol import Answer, Ask, Message, Probe, Reply, Standi
 from tests.harness.scripted import KEY, READ, SECONDS, Scripted, answer, prompt, scripted, silent
 
 IN_DOUBT = OutcomeUnknown(KEY, "no answer", command_id="request-1")
+OTHER = WorkflowKey.parse("acme", "other")
 RECORDED = Done("found in the log")
 NEVER = Refused(NotCarriedOut("s1", 7, "request-1"))
 
@@ -167,6 +170,31 @@ def test_an_answer_that_cannot_be_read_leaves_the_participant_usable() -> None:
         assert isinstance(outcome.error, ParticipantFailed)
         assert "its answer can't be read" in outcome.error.message
         assert made.participant.call(READ, probe_after=SECONDS) == Done("done")
+
+
+@pytest.mark.parametrize("garbage", [b"no pickle", b"cbuiltins\nexit\n(tR."])
+def test_a_participant_that_can_not_be_understood_is_ended(garbage: bytes) -> None:
+    """Red when the thread that listens dies of it, and nobody hears that nothing will come."""
+    with scripted(silent) as made:
+        pending = made.participant.send(READ)
+        made.body.over.set()
+        made.far_end.send_bytes(garbage)
+        assert pending.settled.wait(SECONDS)
+        assert isinstance(made.participant.settle(pending), Unknown)
+        assert made.participant.ended is not None
+
+
+def test_a_request_id_stands_for_one_request() -> None:
+    """Red when another request is given the answer of the first one."""
+    with scripted(prompt) as made:
+        first = made.participant.call(READ, request_id="r-1", probe_after=SECONDS)
+        assert first == Done("done")
+        with pytest.raises(RequestIdReused) as refused:
+            made.participant.send(Read(OTHER), request_id="r-1")
+        assert (refused.value.name, refused.value.request_id) == ("s1", "r-1")
+        assert made.participant.call(Read(KEY), request_id="r-1", probe_after=SECONDS) == first
+        assert made.hears() == made.hears() == Ask("r-1", pickle.dumps(READ))
+        assert made.said.empty()
 
 
 def test_a_request_that_is_under_way_is_known_by_its_id() -> None:

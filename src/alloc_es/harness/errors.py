@@ -138,3 +138,15 @@ class NotCarriedOut(HarnessError):
             f"{name}, incarnation {incarnation}, has recorded nothing for {request_id} and "
             f"never will, as it has a successor; ask that one"
         )
+
+
+class RequestIdReused(HarnessError):
+    """A request id, which stands for one request, came back with another one."""
+
+    def __init__(self, name: str, request_id: str) -> None:
+        self.name = name
+        self.request_id = request_id
+        super().__init__(
+            f"{name} was asked something else under the request id {request_id}; "
+            f"a request id stands for one request, use a fresh one"
+        )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from signal import SIGKILL
 from threading import Thread
 
 from alloc_es.harness.protocol import Message, Opening, Reply
@@ -44,9 +45,15 @@ class Line:
                 self._connection.send(message)
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
+        try:
             while self._hears_more():
                 self._hear(self._connection.recv())
+        except (EOFError, OSError):
+            pass
+        except BaseException:  # noqa: BLE001 - unpickling garbage may raise whatever it says
+            # It can't be understood any more, so nobody could ask it or end it in order.
+            self._runner.signal(SIGKILL)
+            self._connection.close()
         self._runner.wait()
         self._on_loss()
         self._outbox.put(None)

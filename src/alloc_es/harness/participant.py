@@ -14,11 +14,12 @@ from alloc_es.harness.errors import (
     CannotKill,
     ParticipantEnded,
     ParticipantNotStarted,
+    RequestIdReused,
     UnreadableRequest,
 )
 from alloc_es.harness.line import Line
 from alloc_es.harness.outcomes import Done, Health, Outcome, Refused, Resolved, Unknown
-from alloc_es.harness.pending import Pending
+from alloc_es.harness.pending import Asked, Pending
 from alloc_es.harness.protocol import (
     Answer,
     Ask,
@@ -75,6 +76,7 @@ class Participant:
         self._on_end = on_end
         self._lock = Lock()
         self._pending: dict[str, Pending] = {}
+        self._asked = Asked()
         self._reason: str | None = None
         self._opened = Event()
         self._not_up: str | None = None
@@ -111,8 +113,8 @@ class Participant:
         """Ask without waiting.
 
         A request id stands for one request: asked under it again, it is not carried out
-        twice. Raises `NotAuthorised`, `UnreadableRequest`, `ParticipantEnded`,
-        `InvalidSetting` and `InvalidIdentifier`, and then nothing was sent.
+        twice. Raises `NotAuthorised`, `UnreadableRequest`, `RequestIdReused`,
+        `ParticipantEnded`, `InvalidSetting` and `InvalidIdentifier`, and then nothing was sent.
         """
         self.identity.authorise(request)
         chosen = self._new_id() if request_id is None else request_id
@@ -121,6 +123,8 @@ class Participant:
         with self._lock:
             if self.ended is not None:
                 raise ParticipantEnded(self.name, self.incarnation.number, self.ended)
+            if not self._asked.is_same(pending.request_id, request):
+                raise RequestIdReused(self.name, pending.request_id)
             pending = self._pending.setdefault(pending.request_id, pending)
         self._line.say(Ask(pending.request_id, packed))
         return pending

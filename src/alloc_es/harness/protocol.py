@@ -113,7 +113,7 @@ def packed(name: str, request_id: str, outcome: Done | Refused, *, in_doubt: boo
     """An outcome as it is sent; of one that can't be, only that is said."""
     try:
         return Answer(request_id, pickle.dumps(outcome), in_doubt)
-    except Exception as error:  # noqa: BLE001 - whatever the answer is made of
+    except BaseException as error:  # noqa: BLE001 - whatever the answer is made of
         failed = ParticipantFailed(name, type(error).__name__, f"its answer can't be sent: {error}")
         refused = Refused(failed, outcome.began, outcome.ended)
         return Answer(request_id, pickle.dumps(refused), in_doubt=True)
@@ -123,6 +123,6 @@ def unpacked(name: str, answer: Answer) -> tuple[Done | Refused, bool]:
     """The outcome that was sent, and whether it is in doubt."""
     try:
         return pickle.loads(answer.outcome), answer.in_doubt
-    except Exception as error:  # noqa: BLE001 - whatever the answer is made of
+    except BaseException as error:  # noqa: BLE001 - whatever the answer is made of
         problem = f"its answer can't be read: {error}"
         return Refused(ParticipantFailed(name, type(error).__name__, problem)), True
