@@ -63,6 +63,21 @@ def healthy(url: str, **keywords: Any) -> Store:
     return appending(store, append)
 
 
+def without_incarnations(url: str, **keywords: Any) -> Store:
+    """It takes what an old self records for what its successor does."""
+    return open_store(url, **{**keywords, "incarnation": None})
+
+
+def nothing_let_through(url: str, **keywords: Any) -> Store:
+    """Every decision is refused, in good order."""
+    store = open_store(url, **keywords)
+
+    def append(_event: DecisionEvent) -> Recorded[DecisionEvent]:
+        raise StoreUnavailable("it takes none", retryable=False)
+
+    return appending(store, append)
+
+
 def taken_and_acknowledged(url: str, **keywords: Any) -> Store:
     """Whoever comes second to a generation is told that it has made it."""
     store = open_store(url, **keywords)

@@ -35,6 +35,8 @@ def drilled(url: str, opener: str) -> Verdict:
         ("runs_doubled", {"strangers"}),
         ("without_fence", {"newest"}),
         ("stamped_old", {"begun"}),
+        ("without_incarnations", {"one life"}),
+        ("nothing_let_through", {"let through"}),
     ],
 )
 def test_a_broken_store_is_found_by_the_promise_that_it_breaks(

@@ -166,12 +166,24 @@ def let_somebody_die(case: Case) -> None:
     case.account.mourn("ada, incarnation 1", 1)
 
 
+def let_nobody_through(case: Case) -> None:
+    del case.decisions[2:]
+    del case.runs[:]
+    case.account.runs.clear()
+    case.spoil(1, committed=None, refused=StoreUnavailable("away"))
+    case.spoil(2, conflict=None, refused=StoreUnavailable("away"))
+
+
+def hear_an_old_self(case: Case) -> None:
+    case.account.old_selves.append("ada was asked behind its successor: it was let through")
+
+
 PLANTED: Sequence[tuple[Callable[[Case], None], set[str]]] = [
     (lose_the_winner, {"acknowledged", "linearizable"}),
     (give_the_place_to_another, {"acknowledged", "linearizable"}),
     (acknowledge_the_loser, {"acknowledged", "one winner", "linearizable"}),
-    (refuse_the_winner, {"refused"}),
-    (tell_the_winner_that_it_lost, {"refused", "linearizable"}),
+    (refuse_the_winner, {"let through", "refused"}),
+    (tell_the_winner_that_it_lost, {"let through", "refused", "linearizable"}),
     (name_another_winner, {"winner named", "linearizable"}),
     (lose_a_run, {"runs"}),
     (record_a_run_otherwise, {"runs"}),
@@ -183,6 +195,8 @@ PLANTED: Sequence[tuple[Callable[[Case], None], set[str]]] = [
     (spawn_unasked, {"strangers"}),
     (be_long_out_of_service, {"back in service"}),
     (let_somebody_die, {"alive"}),
+    (let_nobody_through, {"let through"}),
+    (hear_an_old_self, {"one life"}),
 ]
 
 

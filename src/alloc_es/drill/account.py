@@ -63,6 +63,7 @@ class Account:
     asked_runs: set[str] = field(default_factory=set)
     unresolved: list[str] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
+    old_selves: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[FaultKind] = field(default_factory=Counter)
     outages: list[float] = field(default_factory=list)

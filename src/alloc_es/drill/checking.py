@@ -38,6 +38,8 @@ def problems(
     yield from _of("linearizable", disorder(account.told, decisions))
     yield from _of("strangers", _strangers(account.told, decisions))
     yield from _of("strangers", _strange_runs(account.asked_runs, runs))
+    yield from _of("let through", _out_of_service(account.told))
+    yield from _of("one life", account.old_selves)
     yield from _of("alive", account.deaths)
     late = (seconds for seconds in account.outages if seconds > BACK_WITHIN)
     yield from _of("back in service", (f"it took {seconds:.1f} s" for seconds in late))
@@ -96,6 +98,12 @@ def _wrong_winners(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:
         if each.conflict.winner != there:
             winner = each.conflict.winner and each.conflict.winner.command_id
             yield f"{_name(each)} lost to {there and there.command_id} and was told {winner}"
+
+
+def _out_of_service(told: Sequence[Told]) -> Iterator[str]:
+    first = [each for each in told if each.round == 0 and each.expected is not None]
+    if first and not any(each.ending == "won" for each in first):
+        yield f"of {len(first)} commands of the first round none was let through"
 
 
 def _strangers(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:

@@ -15,6 +15,8 @@ PROMISES: Mapping[str, str] = {
     "linearizable": "All decisions and reads of a workflow can be put in one order that fits time.",
     "back in service": "Clients work again within 5 seconds of the server, without a restart.",
     "strangers": "Nobody but the drill writes to its tenant, and it asked for all that is there.",
+    "let through": "Where nothing is broken, in the first round, somebody is let through.",
+    "one life": "A participant that has a successor records nothing any more.",
     "alive": "No participant ends but by the drill's hand.",
 }
 """Name → text of each promise that a drill holds the logs against, besides the rules."""
