@@ -28,6 +28,12 @@ _OVERWRITE = (
 _meetings: defaultdict[str, Barrier] = defaultdict(lambda: Barrier(2, timeout=60))
 
 
+def _meet(url: str, event: DecisionEvent) -> None:
+    """Wait for the other one; behind the rounds there is none."""
+    if "again" not in event.command_id:
+        _meetings[url].wait()
+
+
 class Log:
     """A log whose `append`, or `record`, is another one."""
 
@@ -57,7 +63,7 @@ def healthy(url: str, **keywords: Any) -> Store:
     store = open_store(url, **keywords)
 
     def append(event: DecisionEvent) -> Recorded[DecisionEvent]:
-        _meetings[url].wait()
+        _meet(url, event)
         return store.decisions.append(event)
 
     return appending(store, append)
@@ -66,6 +72,13 @@ def healthy(url: str, **keywords: Any) -> Store:
 def without_incarnations(url: str, **keywords: Any) -> Store:
     """It takes what an old self records for what its successor does."""
     return open_store(url, **{**keywords, "incarnation": None})
+
+
+def commands_forgotten(url: str, **keywords: Any) -> Store:
+    """It does not know what a command id has done."""
+    store = open_store(url, **keywords)
+    forgetful = Log(store.decisions, command=lambda _stream, _command_id: None)
+    return replace(store, decisions=cast(Any, forgetful))
 
 
 def nothing_let_through(url: str, **keywords: Any) -> Store:
@@ -83,7 +96,7 @@ def taken_and_acknowledged(url: str, **keywords: Any) -> Store:
     store = open_store(url, **keywords)
 
     def append(event: DecisionEvent) -> Recorded[DecisionEvent]:
-        _meetings[url].wait()
+        _meet(url, event)
         try:
             return store.decisions.append(event)
         except RecordConflictError:
@@ -97,7 +110,7 @@ def last_write_wins(url: str, **keywords: Any) -> Store:
     store = open_store(url, **keywords)
 
     def append(event: DecisionEvent) -> Recorded[DecisionEvent]:
-        _meetings[url].wait()
+        _meet(url, event)
         try:
             return store.decisions.append(event)
         except RecordConflictError:

@@ -175,7 +175,11 @@ def let_nobody_through(case: Case) -> None:
 
 
 def hear_an_old_self(case: Case) -> None:
-    case.account.old_selves.append("ada was asked behind its successor: it was let through")
+    case.account.broken.append(("one life", "ada was let through behind its successor"))
+
+
+def do_the_same_twice(case: Case) -> None:
+    case.account.broken.append(("again", "command 0-ada made two generations"))
 
 
 PLANTED: Sequence[tuple[Callable[[Case], None], set[str]]] = [
@@ -197,6 +201,7 @@ PLANTED: Sequence[tuple[Callable[[Case], None], set[str]]] = [
     (let_somebody_die, {"alive"}),
     (let_nobody_through, {"let through"}),
     (hear_an_old_self, {"one life"}),
+    (do_the_same_twice, {"again"}),
 ]
 
 

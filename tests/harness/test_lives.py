@@ -276,7 +276,7 @@ def test_without_an_interpreter_nothing_is_started(
     monkeypatch.setattr(sys, "executable", str(ROOT / "no interpreter"))
     with Launcher(url, threads=1) as launcher:
         for _ in range(2):
-            with pytest.raises(ParticipantNotStarted, match="no process"):
+            with pytest.raises(ParticipantNotStarted, match="no room for it"):
                 launcher.start("s1", "scheduler", ["acme"])
         assert launcher.budget.given == {}
 

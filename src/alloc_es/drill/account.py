@@ -63,7 +63,8 @@ class Account:
     asked_runs: set[str] = field(default_factory=set)
     unresolved: list[str] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
-    old_selves: list[str] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    """Promises that were seen to be broken, by their names, and how."""
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[FaultKind] = field(default_factory=Counter)
     outages: list[float] = field(default_factory=list)

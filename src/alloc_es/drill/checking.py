@@ -39,7 +39,8 @@ def problems(
     yield from _of("strangers", _strangers(account.told, decisions))
     yield from _of("strangers", _strange_runs(account.asked_runs, runs))
     yield from _of("let through", _out_of_service(account.told))
-    yield from _of("one life", account.old_selves)
+    for promise, problem in account.broken:
+        yield from _of(promise, [problem])
     yield from _of("alive", account.deaths)
     late = (seconds for seconds in account.outages if seconds > BACK_WITHIN)
     yield from _of("back in service", (f"it took {seconds:.1f} s" for seconds in late))

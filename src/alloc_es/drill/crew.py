@@ -68,6 +68,13 @@ class Crew:
             self._account.count("restarted")
             return successor
 
+    def restart(self, name: str) -> None:
+        """Let a participant end in order, and start it again."""
+        with self._reviving[name]:
+            member = self._launcher.participant(self._stored(name))
+            self._buried.add(member.incarnation)
+            self._started_again(member)
+
     def ask(self, name: str, request: Request, request_id: str) -> tuple[Participant, Pending]:
         """Ask a participant that lives, without waiting."""
         while True:

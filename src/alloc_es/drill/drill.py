@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from alloc_es.app import Allocations, connect
 from alloc_es.clock import new_id
 from alloc_es.drill.account import Account
+from alloc_es.drill.aftermath import Aftermath
 from alloc_es.drill.checking import ACTOR, problems
 from alloc_es.drill.crew import Crew
 from alloc_es.drill.faults import Faults
@@ -15,7 +16,6 @@ from alloc_es.drill.plan import Fault, plan_faults
 from alloc_es.drill.rounds import Rounds
 from alloc_es.drill.settings import Settings
 from alloc_es.drill.spawners import CROWD, Batch, SpawnerThread
-from alloc_es.drill.succession import Succession
 from alloc_es.drill.verdict import Verdict
 from alloc_es.errors import AllocationError
 from alloc_es.harness import Launcher, Read
@@ -140,9 +140,9 @@ class _Drill:
             on_round(number + 1)
         for spawner in self._spawning:
             spawner.finish()
-        succession = Succession(self._allocations, crew, account, self._keys[0])
-        succession.try_decide(self._schedulers[0])
-        succession.try_spawn(self._spawners[0])
+        Aftermath(
+            self._allocations, crew, account, self._keys[0], self._schedulers, self._spawners
+        ).play()
         faults.count_lost()
 
     def _spawn(self, number: int, planned: Sequence[Fault]) -> None:

@@ -16,6 +16,7 @@ PROMISES: Mapping[str, str] = {
     "back in service": "Clients work again within 5 seconds of the server, without a restart.",
     "strangers": "Nobody but the drill writes to its tenant, and it asked for all that is there.",
     "let through": "Where nothing is broken, in the first round, somebody is let through.",
+    "again": "The same command id, or run id, again returns what was done and does nothing.",
     "one life": "A participant that has a successor records nothing any more.",
     "alive": "No participant ends but by the drill's hand.",
 }

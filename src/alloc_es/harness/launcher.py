@@ -223,18 +223,25 @@ class Launcher:
         with self._lock:
             if self._closed:
                 raise ParticipantNotStarted(name, number, "the launcher was closed")
-            ours, theirs = Pipe()
             try:
-                runner = self._runner(mode, theirs, name)
+                ours, runner = self._running(mode, name)
             except OSError as error:
-                ours.close()
-                theirs.close()
-                raise ParticipantNotStarted(name, number, f"no process: {error}") from error
+                raise ParticipantNotStarted(name, number, f"no room for it: {error}") from error
             participant = Participant(
                 opening, mode, ours, runner, look, self._new_id, self._note_end
             )
             self._starting[name] = participant
         return participant
+
+    def _running(self, mode: Mode, name: str) -> tuple[Connection, Runner]:
+        """Our end of a pipe, and what serves the other one."""
+        ours, theirs = Pipe()
+        try:
+            return ours, self._runner(mode, theirs, name)
+        except BaseException:
+            ours.close()
+            theirs.close()
+            raise
 
     def _note_end(self, ended: Participant) -> None:
         """Take the threads of one that has ended back, unless its successor has them."""
