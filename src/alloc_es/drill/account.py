@@ -80,9 +80,9 @@ class Account:
                 self._acknowledged[told.key] = max(newest, told.committed.generation)
 
     def score(self, scheduler: str) -> Score:
-        """How a scheduler's commands ended."""
+        """How a scheduler's commands ended, of those in rounds."""
         ended: Counter[str] = Counter(
-            told.ending for told in self.told if told.scheduler == scheduler
+            told.ending for told in self.told if told.scheduler == scheduler and told.round >= 0
         )
         return Score(**{name: ended[name] for name in Score.__dataclass_fields__})
 
