@@ -1,17 +1,18 @@
 """Asking a policy about many workflows at once, so that no answer is ever waited for in vain."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from inspect import isawaitable
 from threading import Thread
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from alloc_es.allocation import Allocation
 from alloc_es.arguments import is_async
-from alloc_es.committing import ASKED_FOR
+from alloc_es.committing import ASKED_FOR, Asking
 from alloc_es.proposals import Policy
 
 T = TypeVar("T")
@@ -70,6 +71,34 @@ def in_thread(call: Callable[[], T]) -> "asyncio.Future[Outcome[T]]":
     return future
 
 
+class Unawaited(ThreadPoolExecutor):
+    """What an event loop of a pass hands a policy's blocking calls to: nobody waits for them.
+
+    The loop's own executor would be joined when the loop ends, and by the interpreter.
+    """
+
+    def submit(self, call: Callable[..., T], /, *args: Any, **keywords: Any) -> Future[T]:
+        """Make a call in a daemon thread of its own."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call(*args, **keywords))
+                except BaseException as error:  # noqa: BLE001 - whoever waits judges it
+                    future.set_exception(error)
+
+        Thread(target=run, name="alloc-es pass", daemon=True).start()
+        return future
+
+
+def run_pass(passing: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` that waits for no thread of a policy's when it ends."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(Unawaited())
+        return runner.run(passing)
+
+
 async def ask_all(policy: Policy, founds: Sequence[Found]) -> list[Answer]:
     """What a policy answers about each snapshot, in their order, once it has about all.
 
@@ -90,15 +119,21 @@ async def ask_all(policy: Policy, founds: Sequence[Found]) -> list[Answer]:
 async def _ask(policy: Policy, found: Found) -> Answer:
     if isinstance(found, Exception):
         return found
-    # A task has a context of its own, so it is set for nobody else.
-    ASKED_FOR.set(found.key)
+    # A task has a context of its own, so it is set for nobody else but what the policy starts,
+    # which may go on behind its answer. A policy that nobody waits for any more still may not.
+    asking = Asking(found.key)
+    ASKED_FOR.set(asking)
     try:
         answer: object = await _call(policy, found)
-        return await answer if isawaitable(answer) else answer
+        answer = await answer if isawaitable(answer) else answer
+        asking.over = True
+        return answer
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is the answer
         # A cancellation is the policy's own, or comes when nobody waits for an answer.
+        asking.over = not isinstance(error, asyncio.CancelledError)
         return error
     except BaseException as error:
+        error.add_note(f"the policy was asked for {found.key}")
         raise Fatal(error) from error
 
 

@@ -28,8 +28,17 @@ from alloc_es.store.log import EventLog
 MAX_ATTEMPTS = 100
 """How often a command without an expected generation is decided before it gives up."""
 
-ASKED_FOR: ContextVar[WorkflowKey | None] = ContextVar("asked_for", default=None)
-"""The workflow that a policy is being asked for in this context, which may not decide then."""
+
+@dataclass(slots=True)
+class Asking:
+    """A policy that is being asked for a workflow, until it has answered: `over`."""
+
+    key: WorkflowKey
+    over: bool = False
+
+
+ASKED_FOR: ContextVar[Asking | None] = ContextVar("asked_for", default=None)
+"""Which policy's context this is; it may not decide while it is being asked."""
 
 _TURNS = 64
 
@@ -86,9 +95,9 @@ class Committer:
         Raises a `Refusal`, `GenerationConflict`, `IncarnationSuperseded`, `StoreUnavailable`
         or `OutcomeUnknown`.
         """
-        asked_for = ASKED_FOR.get()
-        if asked_for is not None:
-            raise DecisionInsidePolicy(order.key, asked_for)
+        asking = ASKED_FOR.get()
+        if asking is not None and not asking.over:
+            raise DecisionInsidePolicy(order.key, asking.key)
         deadline = self._patience.deadline()
         turn = self._turns[hash(order.key) % _TURNS]
         if not turn.acquire(timeout=self._patience.timeout):

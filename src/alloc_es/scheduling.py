@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from alloc_es.app import Allocations
 from alloc_es.arguments import is_async, parse_count
+from alloc_es.asking import run_pass
 from alloc_es.errors import InvalidSetting
 from alloc_es.identity import WorkflowKey, parse_identifier
 from alloc_es.pass_results import Failure, Goal, PassReport, PassResult
@@ -84,7 +85,7 @@ def decide_pass(
     else:
         problem = "it would block the event loop that runs here; await adecide_pass(…) instead"
         raise InvalidSetting("decide_pass", problem)
-    return asyncio.run(
+    return run_pass(
         adecide_pass(
             allocations,
             keys,

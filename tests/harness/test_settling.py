@@ -1,5 +1,6 @@
 """Two-stage deadlines: what becomes of a request that is not answered in time."""
 
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -229,3 +230,15 @@ def test_the_end_is_seen_though_a_child_of_the_participant_holds_its_pipe() -> N
         outcome = made.participant.settle(pending, probe_after=SECONDS)
         assert outcome == Unknown("s1 has ended before it answered: it died with exit code 1", 0)
         assert made.participant.health(0).state == "ended"
+
+
+def test_a_death_over_half_an_answer_is_the_end_though_a_child_holds_the_pipe() -> None:
+    """Red when the thread that listens waits for the other half for ever."""
+    with scripted(silent, found=None) as made:
+        pending = made.participant.send(READ)
+        half = (1_000).to_bytes(4, "big") + b"half of an answer"
+        os.write(made.far_end.fileno(), half)
+        made.body.exit_code = -9
+        made.body.over.set()
+        assert pending.settled.wait(SECONDS)
+        assert made.participant.ended == "it died with exit code -9"

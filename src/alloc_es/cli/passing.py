@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from alloc_es.app import Allocations
+from alloc_es.asking import run_pass
 from alloc_es.cli.documents import pass_document, split_words
 from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, TERMINATED
 from alloc_es.cli.options import (
@@ -172,7 +173,7 @@ def _run(
             return await passing
 
     try:
-        return asyncio.run(main())
+        return run_pass(main())
     except asyncio.CancelledError:
         if not signals:
             raise

@@ -1,16 +1,19 @@
 """A launcher's end of the pipe to one participant."""
 
+import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from signal import SIGKILL
-from threading import Thread
+from threading import Event, Thread
 
 from alloc_es.harness.protocol import Message, Opening, Reply
 from alloc_es.harness.runners import Runner
 
 _LOOK_EVERY = 0.5
+_GRACE = 2.0
 
 
 class Line:
@@ -33,7 +36,9 @@ class Line:
         self._outbox: SimpleQueue[Opening | Message | None] = SimpleQueue()
         self._speaking = Thread(target=self._speak, daemon=True)
         self._speaking.start()
+        self._heard_all = Event()
         Thread(target=self._listen, daemon=True).start()
+        Thread(target=self._hang_up_behind_it, daemon=True).start()
 
     def say(self, message: Opening | Message) -> None:
         """Send a message without waiting: one that was stopped reads none, and its pipe fills."""
@@ -54,6 +59,7 @@ class Line:
             # It can't be understood any more, so nobody could ask it or end it in order.
             self._runner.signal(SIGKILL)
             self._connection.close()
+        self._heard_all.set()
         self._runner.wait()
         self._on_loss()
         self._outbox.put(None)
@@ -69,3 +75,10 @@ class Line:
             if self._runner.exit_code is not None:
                 return self._connection.poll()
         return True
+
+    def _hang_up_behind_it(self) -> None:
+        """Let nobody listen for the rest of a message whose sender died over it."""
+        self._runner.wait()
+        if not self._heard_all.wait(_GRACE):
+            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)

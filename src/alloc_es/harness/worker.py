@@ -169,8 +169,8 @@ class Worker:
             self._doubted.discard(answer.request_id)
             self._answers[answer.request_id] = answer
             self._answers.move_to_end(answer.request_id)
-            while len(self._answers) > _KEPT_ANSWERS and next(iter(self._answers.values())):
-                self._answers.popitem(last=False)
+            if len(self._answers) > _KEPT_ANSWERS:
+                del self._answers[next(known for known, kept in self._answers.items() if kept)]
 
     def _outcome(self, ask: Ask) -> Done | Refused:
         began = time.monotonic_ns()
