@@ -128,13 +128,36 @@ class Books:
         """
         number = 1 + max((build.build for build in locked), default=0)
         tables = [f"{table.name}__{number}" for table in projection.tables]
+        self._note(session, projection, number, "building", tenant_id, tables)
+        for table, name in zip(projection.tables, tables, strict=True):
+            session.create(table, name)
+        return next(b for b in self.of(session, projection.name) if b.build == number)
+
+    def reserve(self, session: Session, projection: Projection) -> None:
+        """Take the number of the first build, and make no tables.
+
+        So there is something to lock, and nobody begins the first build meanwhile. Where
+        somebody has, the library's `IntegrityError` is raised.
+        """
+        self._note(session, projection, 1, "old", None, [])
+
+    def _note(
+        self,
+        session: Session,
+        projection: Projection,
+        number: int,
+        state: State,
+        tenant_id: str | None,
+        tables: Sequence[str],
+    ) -> None:
         session.run(
             f"INSERT INTO {_TABLE} (name, build, version, state, tenant_id, tables, views,"
             " decisions_position, runs_position, writer, updated_at)"
-            " VALUES (?, ?, ?, 'building', ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             projection.name,
             number,
             projection.version,
+            state,
             tenant_id,
             json.dumps(tables),
             json.dumps(projection.relations),
@@ -142,9 +165,6 @@ class Books:
             self.writer,
             self.clock(),
         )
-        for table, name in zip(projection.tables, tables, strict=True):
-            session.create(table, name)
-        return next(b for b in self.of(session, projection.name) if b.build == number)
 
     def advance(self, session: Session, build: Build, log: LogName, position: int) -> bool:
         """Move a checkpoint; False, and nothing is moved, where somebody else came first."""

@@ -224,8 +224,7 @@ class Rebuilding:
             session.take_time()
             builds = self._books.lock(session, self._projection.name)
             if not builds:
-                # So that there is something to lock, and nobody begins the first one meanwhile.
-                builds = [self._books.create(session, self._projection, None)]
+                self._books.reserve(session, self._projection)
             self._books.purge(session, self._projection.name, tenant_id)
             for build in builds:
                 if build.state == "building" and build.tenant_id == tenant_id:

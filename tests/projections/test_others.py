@@ -49,12 +49,18 @@ def test_a_build_that_a_newer_version_gave_up_is_not_begun_anew(durable: Allocat
     assert refused.value.built == 2
 
 
-def test_a_purge_in_front_of_the_first_build_begins_it(allocations: Allocations) -> None:
-    """Red when a first build that is begun meanwhile does not hear of the purge."""
+def test_a_purge_in_front_of_the_first_build_takes_its_number(allocations: Allocations) -> None:
+    """Red when a first build that is begun meanwhile does not hear of the purge, or the purge
+    begins one itself.
+    """
     allocations.workflow(*KEY).start("v1")
     projections = allocations.projections(seen())
+    before = relations(allocations)
     projections.purge("seen", "acme")
-    assert builds(allocations, "seen") == [(1, "building")]
+    assert builds(allocations, "seen") == [(1, "old")]
+    assert relations(allocations) == before
+    (status,) = [each for each in projections.status() if each.name == "seen"]
+    assert (status.standing, status.left_out) == ("not built", ("acme",))
     projections.catch_up("seen")
     assert projections.rows("seen") == []
 
