@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
@@ -32,12 +31,17 @@ from alloc_es.cli.exits import (
     exit_code,
 )
 from alloc_es.cli.options import UsageError
-from alloc_es.cli.output import OutputLost, close_output, print_error, write
+from alloc_es.cli.output import (
+    DEBUG,
+    OutputLost,
+    close_output,
+    print_error,
+    print_traceback,
+    write,
+)
 from alloc_es.errors import AllocationError
 
 __all__ = ["EXIT_CODES", "app", "exit_code", "main", "run"]
-
-_DEBUG = "ALLOC_ES_DEBUG"
 
 _EPILOG = (
     "Exit codes: 0 done, 1 refused by the rules, 2 usage, 3 conflict, 4 store unavailable, "
@@ -145,10 +149,9 @@ def _judge(error: BaseException) -> tuple[int, str]:
 
 
 def _unexpected(error: BaseException) -> str:
-    if os.environ.get(_DEBUG):
-        traceback.print_exception(error)
+    print_traceback(error)
     kind = type(error).__name__
-    return f"unexpected {kind}: {error}; {_DEBUG}=1 shows where it comes from"
+    return f"unexpected {kind}: {error}; {DEBUG}=1 shows where it comes from"
 
 
 def _usage(error: Any) -> str:

@@ -3,13 +3,18 @@
 import json
 import os
 import sys
-from contextlib import suppress
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from rich.console import Console, RenderableType
 
 from alloc_es.cli.documents import Ended, committed_document, error_document, split_words
 from alloc_es.committing import Committed
+
+DEBUG = "ALLOC_ES_DEBUG"
+"""The variable with which errors in other people's code show where they come from."""
 
 # Wide enough that in a pipe no line is ever folded: an entry is a line, whoever reads it.
 _PIPE_WIDTH = 100_000
@@ -28,9 +33,16 @@ class OutputLost(Exception):
 
 def write(text: str) -> None:
     """Write to stdout, now. Raises `OutputLost`."""
-    try:
+    with _arriving():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextmanager
+def _arriving() -> Iterator[None]:
+    """Around what writes to stdout, also where that is nothing: a full disk may refuse it."""
+    try:
+        yield
     except OSError as error:
         raise OutputLost(f"the output could not be written: {error.strerror}") from error
 
@@ -55,7 +67,7 @@ def print_rich(*parts: RenderableType) -> None:
     """Print tables and drawings: coloured and folded on a terminal, plain in a pipe."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
-    with console.capture() as capture:
+    with _arriving(), console.capture() as capture:
         console.print(*parts, sep="\n")
     write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
@@ -82,6 +94,13 @@ def print_aside(document: dict[str, Any], sentence: str, *, as_json: bool) -> No
     text = _json(document, sys.stderr) if as_json else f"alloc-es: {one_line(sentence)}"
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
+
+
+def print_traceback(error: BaseException) -> None:
+    """Print on stderr where an error comes from, where that was asked for."""
+    if os.environ.get(DEBUG):
+        with suppress(OSError):
+            traceback.print_exception(error)
 
 
 def end_now(ended: Ended, *, as_json: bool) -> NoReturn:
