@@ -34,6 +34,18 @@ class Admin:
         )
 
     @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Let every session that begins meanwhile write nothing, as on a standby or a full disk."""
+        role = "ALTER ROLE CURRENT_USER"
+        self._connection.execute(f"{role} SET default_transaction_read_only = on")
+        try:
+            self.terminate()
+            yield
+        finally:
+            self._connection.execute(f"{role} RESET default_transaction_read_only")
+            self.terminate()
+
+    @contextmanager
     def holding(self, table: str) -> Iterator[None]:
         """Hold the lock that orders the commits of a log."""
         with self._connection.transaction():

@@ -33,6 +33,21 @@ def test_a_client_whose_backends_were_ended_between_commands_goes_on(
     assert [run.event.run_id for run in victim.runs()] == ["run-100", "run-200", "run-300"]
 
 
+def test_a_server_that_takes_no_writes_is_told_at_once_and_served_again_without_a_restart(
+    victim: Allocations, admin: Admin
+) -> None:
+    """Red when a refused write is retried to the end of the timeout, or ends the client."""
+    workflow = given(victim, commit)
+    with admin.read_only():
+        for refused in (commit, lambda each: each.spawn_run("run-1", timeout=60)):
+            with pytest.raises(StoreUnavailable, match="read-only") as error:
+                refused(workflow)
+            assert not error.value.retryable
+        assert workflow.allocation().generation == 2
+    assert (commit(workflow).generation, workflow.spawn_run("run-1").generation) == (3, 3)
+    assert [run.event.run_id for run in victim.runs()] == ["run-1"]
+
+
 def test_a_client_whose_backend_was_ended_while_its_insert_waited_commits_once(
     victim: Allocations, witness: Allocations, admin: Admin
 ) -> None:
