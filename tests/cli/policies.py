@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from threading import Event
 from typing import Any
@@ -51,6 +52,18 @@ def _signalled(state: Allocation, number: signal.Signals) -> Proposal:
         os.kill(os.getpid(), number)
         Event().wait()
     return try_v2(state)
+
+
+def leaving(state: Allocation) -> Proposal:
+    """End the interpreter, as far as it is asked, at the second workflow."""
+    if state.workflow_id == "b":
+        sys.exit(0)
+    return try_v2(state)
+
+
+async def leaving_soon(state: Allocation) -> Proposal:
+    """The same in the event loop."""
+    return leaving(state)
 
 
 async def stubborn(_: Allocation) -> Any:

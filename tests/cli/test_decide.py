@@ -12,11 +12,13 @@ import pytest
 
 from alloc_es.errors import AnswerLost, StoreUnavailable
 from alloc_es.store.log import EventLog
+from tests.cli import policies
 from tests.cli.terminal import Terminal
 
 POLICIES = "tests.cli.policies"
 TRY_V2 = f"{POLICIES}:try_v2"
 CAREFUL = f"{POLICIES}:methods.careful"
+POLICY_LINES = Path(policies.__file__).read_text().splitlines()
 
 
 @pytest.fixture
@@ -74,12 +76,17 @@ def test_a_dry_run_says_what_would_be_and_appends_nothing(sqlite: Terminal) -> N
 
 
 def test_a_failure_is_a_line_of_its_own_and_6_at_the_end(sqlite: Terminal) -> None:
-    """Red when one failure ends the command, or the command ends with 0."""
+    """Red when one failure ends the command or is told without its place, or it ends with 0."""
     sqlite.ok("start", "acme", "bad", "v1")
     done = sqlite.run("decide", "acme", "--policy", CAREFUL, "--concurrency", "2")
     assert done.returncode == 6
-    assert done.stdout.splitlines()[2] == "acme/bad failed: LookupError: no\\nevidence"
+    line = next(n for n, text in enumerate(POLICY_LINES, 1) if "raise LookupError" in text)
+    assert done.stdout.splitlines()[2] == (
+        f"acme/bad failed: LookupError: no\\nevidence (policies.py, line {line})"
+    )
     assert done.stderr == "alloc-es: 4 workflows: 3 decided, 1 failed\n"
+    shown = sqlite.run("decide", "acme", "bad", "--policy", CAREFUL, ALLOC_ES_DEBUG="1").stderr
+    assert "Traceback" in shown
 
 
 def test_json_is_a_document_a_line_and_the_summary_one_more(sqlite: Terminal) -> None:
@@ -148,6 +155,8 @@ def test_at_most_so_many_are_decided(sqlite: Terminal, size: str) -> None:
         (["acme", "--policy", f"{POLICIES}:NUMBER"], "is int and can't be called"),
         (["acme", "--policy", "policies"], "'policies' is not MODULE:FUNCTION"),
         (["acme", "--policy", ":f"], "':f' is not MODULE:FUNCTION"),
+        (["acme", "--policy", "./mine/pol.py:f"], "names a file, and MODULE is what is imported; "),
+        (["acme", "--policy", "./mine/pol.py:f"], "write mine.pol:f; see `alloc-es decide --help`"),
         (["acme"], "--policy"),
         (["--policy", TRY_V2], "give either TENANT or --all"),
         (["acme", "--all", "--policy", TRY_V2], "give either TENANT or --all"),
@@ -178,11 +187,14 @@ def test_a_policy_in_the_current_directory_is_found_whatever_it_raises(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each not in ("", os.getcwd())])
     (tmp_path / "mine_at_hand.py").write_text("from tests.cli.policies import try_v2\n")
-    (tmp_path / "mine_broken.py").write_text("1 / 0\n")
+    (tmp_path / "mine_broken.py").write_text("\n1 / 0\n")
     (tmp_path / "mine_ending.py").write_text("raise SystemExit(0)\n")
     assert sqlite.run("decide", "acme", "--policy", "mine_at_hand:try_v2").returncode == 0
     broken = sqlite.fails(2, "decide", "acme", "--policy", "mine_broken:f")
-    assert "mine_broken:f can't be loaded: ZeroDivisionError: division by zero; see" in broken
+    assert broken == (
+        "alloc-es: --policy: mine_broken:f can't be loaded: ZeroDivisionError: division by zero "
+        "(mine_broken.py, line 2)\n"
+    )
     assert "SystemExit: 0" in sqlite.fails(2, "decide", "acme", "--policy", "mine_ending:f")
 
 
@@ -199,6 +211,23 @@ def test_a_signal_ends_it_at_once_with_an_account(sqlite: Terminal, policy: str,
     )
     assert generations(sqlite) == [2, 1, 1]
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+@pytest.mark.parametrize("name", ["leaving", "leaving_soon"])
+def test_a_policy_that_ends_the_interpreter_is_an_account_and_70(
+    sqlite: Terminal, name: str
+) -> None:
+    """Red when sys.exit in a policy ends the command in silence, with a code of the policy's."""
+    line = next(n for n, text in enumerate(POLICY_LINES, 1) if "sys.exit(0)" in text)
+    done = sqlite.run("decide", "acme", "--policy", f"{POLICIES}:{name}")
+    assert done.returncode == 70
+    assert done.stdout == "acme/a is at generation 2 (registered v2): v1 95%, v2 5%\n"
+    assert done.stderr == (
+        f"alloc-es: the policy ended the pass by SystemExit: 0 (policies.py, line {line}), as the "
+        "policy was asked for acme/b: 1 of 3 workflows were decided, and 2 were not run; "
+        "what is to fail one workflow only must be an Exception\n"
+    )
+    assert generations(sqlite) == [2, 1, 1]
 
 
 @pytest.mark.parametrize(("policy", "code"), [("stubborn", 130), ("blocking", 143)])

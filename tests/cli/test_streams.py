@@ -197,6 +197,30 @@ def test_an_output_that_can_not_be_written_is_said(
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_said_by_tables_and_drawings(terminal: Terminal, unbuffered: str) -> None:
+    """Red when a full disk, which may refuse even to be written nothing, is a bug of ours."""
+    for command in ("list", "show acme triage"):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "alloc_es.cli", *command.split()],
+                env={
+                    **os.environ,
+                    "ALLOC_ES_STORE": terminal.store,
+                    "PYTHONUNBUFFERED": unbuffered,
+                },
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (
+            74,
+            "alloc-es: the output could not be written: No space left on device\n",
+        )
+
+
 def test_streams_that_are_closed_swallow(terminal: Terminal) -> None:
     """Red when a service that runs without stdout or stderr gets a traceback for a code."""
     for code, command, closed in ((0, "list", ">&-"), (2, "no-such-command", "2>&-")):

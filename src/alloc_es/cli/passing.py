@@ -1,22 +1,19 @@
 """`decide`: a pass over many workflows, by a policy of the user's."""
 
 import asyncio
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, reduce
-from importlib import import_module
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from alloc_es.app import Allocations
 from alloc_es.asking import run_pass
-from alloc_es.cli.documents import pass_document, split_words
-from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, TERMINATED
+from alloc_es.cli.documents import Ended, pass_document, split_words
+from alloc_es.cli.exits import CHECK_FAILED, INTERRUPTED, TERMINATED, UNEXPECTED
 from alloc_es.cli.options import (
     STORE,
     Actor,
@@ -27,13 +24,15 @@ from alloc_es.cli.options import (
     opened,
     user_name,
 )
-from alloc_es.cli.output import end_now, print_aside, print_line, say
+from alloc_es.cli.output import end_now, print_aside, print_line, print_traceback, say
+from alloc_es.cli.policies import described, load_policy, place_of
 from alloc_es.cli.running import Interrupted
 from alloc_es.cli.standings import counted
+from alloc_es.drill.tenants import is_drills
 from alloc_es.errors import InvalidSetting
 from alloc_es.identity import WorkflowKey
 from alloc_es.pass_results import Goal, PassReport, PassResult
-from alloc_es.proposals import Hold, Policy
+from alloc_es.proposals import Hold
 from alloc_es.scheduler_errors import PassStopped
 from alloc_es.scheduling import adecide_pass
 
@@ -58,7 +57,7 @@ def decide(
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All workflows of all tenants, instead of TENANT.")
+        bool, typer.Option("--all", help="All tenants' workflows but those of drills.")
     ] = False,
     concurrency: Annotated[
         int, typer.Option(metavar="K", help="How many workflows are in a wave.")
@@ -82,7 +81,7 @@ def decide(
     """
     if every == (tenant is not None):
         raise UsageError("give either TENANT or --all", context)
-    asked = _loaded(policy, context)
+    asked = load_policy(policy, context)
     goal = None if at_most is None else Goal(at_most, _is_decided)
     heard: list[PassResult] = []
     with opened(store, max_challengers=max_challengers) as allocations:
@@ -105,39 +104,36 @@ def decide(
                 dry_run=dry_run,
                 on_result=tell,
             )
+            account = partial(_account, heard, len(keys), dry_run)
             try:
-                report = _run(passing, partial(_account, heard, len(keys), dry_run), as_json)
+                report = _run(passing, account, as_json)
             except PassStopped as stopped:
                 _sum_up(stopped.report, dry_run, as_json)
                 raise
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    raise
+                raise PolicyLeft(error, account()) from error
     _sum_up(report, dry_run, as_json)
     if report.counts["failed"]:
         raise typer.Exit(CHECK_FAILED)
 
 
+class PolicyLeft(Ended):
+    """A policy raised what is no `Exception`, as `sys.exit` does, which ended the pass."""
+
+    def __init__(self, error: BaseException, account: str) -> None:
+        self.asked_for = "; ".join(getattr(error, "__notes__", ()))
+        where = f", as {self.asked_for}" if self.asked_for else ""
+        super().__init__(
+            f"the policy ended the pass by {described(error)}{where}: {account}; "
+            f"what is to fail one workflow only must be an Exception",
+            exit_code=UNEXPECTED,
+        )
+
+
 def _is_decided(result: PassResult) -> bool:
     return result.outcome == "decided"
-
-
-def _loaded(name: str, context: typer.Context) -> Policy:
-    """The policy of a name; what is wrong with it is a usage error in one line."""
-    module, _, path = name.partition(":")
-    if not module or not path:
-        problem = f"{name!r} is not MODULE:FUNCTION, for example policies:decide"
-        raise UsageError(problem, context)
-    # First, as it is for `python -m`.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        policy = reduce(getattr, path.split("."), import_module(module))
-    # The module is the user's, and may raise anything.
-    except (Exception, SystemExit) as error:
-        problem = f"the policy {name} can't be loaded: {type(error).__name__}: {error}"
-        raise UsageError(problem, context) from error
-    if not callable(policy):
-        problem = f"the policy {name} is {type(policy).__name__} and can't be called"
-        raise UsageError(problem, context)
-    return policy
 
 
 def _keys(
@@ -145,7 +141,8 @@ def _keys(
 ) -> list[WorkflowKey]:
     if tenant is not None and workflows:
         return [WorkflowKey.parse(tenant, workflow) for workflow in workflows]
-    keys = [allocation.key for allocation in allocations.list(tenant)]
+    listed = [allocation.key for allocation in allocations.list(tenant)]
+    keys = [key for key in listed if tenant is not None or not is_drills(key.tenant_id)]
     if tenant is not None and not keys:
         raise InvalidSetting("TENANT", f"{tenant} has no workflows in {allocations.store}")
     return keys
@@ -153,7 +150,7 @@ def _keys(
 
 def _run(
     passing: Coroutine[Any, Any, PassReport],
-    interrupted: Callable[[int], Interrupted],
+    account: Callable[[], str],
     as_json: bool,
 ) -> PassReport:
     """Run a pass to its end, or to the first signal; a second one ends the process at once."""
@@ -166,7 +163,7 @@ def _run(
         def hear(number: int, _frame: object) -> None:
             signals.append(number)
             if len(signals) > 1:
-                end_now(interrupted(signals[0]), as_json=as_json)
+                end_now(_interrupted(account(), signals[0]), as_json=as_json)
             loop.call_soon_threadsafe(task.cancel)
 
         with _heard(hear):
@@ -177,7 +174,7 @@ def _run(
     except asyncio.CancelledError:
         if not signals:
             raise
-        raise interrupted(signals[0]) from None
+        raise _interrupted(account(), signals[0]) from None
 
 
 @contextmanager
@@ -194,17 +191,21 @@ def _heard(hear: Callable[[int, Any], object]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _account(heard: Sequence[PassResult], total: int, dry_run: bool, number: int) -> Interrupted:
+def _interrupted(account: str, number: int) -> Interrupted:
+    code = TERMINATED if number == signal.SIGTERM else INTERRUPTED
+    return Interrupted(f"{account}; run it again for the rest", code)
+
+
+def _account(heard: Sequence[PassResult], total: int, dry_run: bool) -> str:
     decided = sum(map(_is_decided, heard))
     would = "would have been" if dry_run else "were"
-    return Interrupted(
-        f"{decided} of {total} workflows {would} decided, and {total - len(heard)} were not run; "
-        f"run it again for the rest",
-        TERMINATED if number == signal.SIGTERM else INTERRUPTED,
-    )
+    left = total - len(heard)
+    return f"{decided} of {total} workflows {would} decided, and {left} were not run"
 
 
 def _tell(result: PassResult, dry_run: bool, as_json: bool) -> None:
+    if result.failure and result.failure.error:
+        print_traceback(result.failure.error)
     if as_json:
         print_line(pass_document(result))
     else:
@@ -213,7 +214,9 @@ def _tell(result: PassResult, dry_run: bool, as_json: bool) -> None:
 
 def _words(result: PassResult, dry_run: bool) -> str:
     if result.failure is not None:
-        return f"failed: {result.failure.error_type}: {result.failure.message}"
+        error = result.failure.error
+        place = place_of(error) if error else ""
+        return f"failed: {result.failure.error_type}: {result.failure.message}{place}"
     if result.event is not None:
         stands = "would be" if dry_run else "is"
         split = split_words(result.event.allocation)
