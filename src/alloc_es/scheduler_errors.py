@@ -61,8 +61,10 @@ class PassStopped(AllocationError):
         self.report = report
         self.error = error
         counts = report.counts
+        # One that was overtaken has been told to end, so no pass of its own goes on.
+        overtaken = isinstance(error, IncarnationSuperseded)
+        rest = "" if overtaken else ", and another pass goes on with the rest"
         super().__init__(
             f"the pass stopped with {counts['decided']} of {len(report.results)} workflows decided "
-            f"and {counts['not run']} not run: {error}; what was decided stays, and another pass "
-            f"goes on with the rest"
+            f"and {counts['not run']} not run: {error}; what was decided stays{rest}"
         )

@@ -10,6 +10,7 @@ from alloc_es.harness import (
     Launcher,
     ParticipantNotStarted,
     ThreadBudgetSpent,
+    UnknownParticipant,
     physical_cores,
 )
 from alloc_es.harness.budget import Budget
@@ -84,6 +85,13 @@ def test_threads_are_handed_out_and_refused_when_they_are_spent(sqlite_url: str)
         assert launcher.allocations.newest_incarnation("s2") is None
         launcher.start("s2", "scheduler", ["acme"], mode="thread", threads=1)
         assert launcher.budget.given == {"s1": 3, "s2": 1}
+        said = "<Budget, 4 of 4 threads given, s1 has 3, s2 has 1>"
+        assert repr(launcher.budget) == said
+        where = launcher.allocations.store
+        assert repr(launcher) == f"<Launcher on {where}, 2 participants, {said}>"
+        launcher.stop("s2", "a test")
+        with pytest.raises(UnknownParticipant, match=r"those that were are 's1', 's2' \(ended\)"):
+            launcher.participant("s3")
 
 
 def test_what_was_stopped_gives_its_threads_back(sqlite_url: str) -> None:

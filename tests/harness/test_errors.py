@@ -22,8 +22,8 @@ from alloc_es.harness import (
 )
 
 ERRORS: list[tuple[HarnessError, int, str]] = [
-    (UnknownParticipant("s9", []), 1, "no participant s9 was started here; known: nobody"),
-    (UnknownParticipant("s9", ["s1", "s2"]), 1, "known: s1, s2"),
+    (UnknownParticipant("s9", []), 1, "no participant 's9' was started here; nobody was"),
+    (UnknownParticipant("s9", ["s1", "s2"], ["s2"]), 1, "those that were are 's1', 's2' (ended)"),
     (AlreadyStarted("s1", 3), 1, "s1 runs already, as incarnation 3; restart it for another one"),
     (AlreadyStarted("s1", None), 1, "s1 is being started"),
     (NotAuthorised("o", "observer", "read for acme", "decide for acme"), 1, "o is an observer and"),

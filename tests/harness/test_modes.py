@@ -254,6 +254,25 @@ def test_a_function_that_only_the_launcher_has_is_told_by_the_process(
     assert isinstance(ask(scheduler(crew, "process"), Read(workflow.key)), Done)
 
 
+@each_mode
+def test_what_is_of_main_or_has_no_name_is_refused_before_it_is_sent(
+    crew: Launcher, contested: Contested, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a policy of __main__ does in one mode what another refuses."""
+
+    def policy(_: Allocation) -> Hold:
+        return Hold()
+
+    key = contested().key
+    for unsent in (policy, lambda _: Hold()):
+        with pytest.raises(UnreadableRequest, match="can't be asked this"):
+            scheduler(crew, mode).send(Pass((key,), unsent))
+    policy.__module__, policy.__qualname__ = "__main__", "policy"
+    monkeypatch.setattr(sys.modules["__main__"], "policy", policy, raising=False)
+    with pytest.raises(UnreadableRequest, match="policy is of __main__; what a request names"):
+        scheduler(crew, mode).send(Pass((key,), policy))
+
+
 def test_a_paused_process_blocks_nobody_and_loses_nothing(
     crew: Launcher, contested: Contested
 ) -> None:

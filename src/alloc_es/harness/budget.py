@@ -16,6 +16,11 @@ class Budget:
         self._given: dict[str, int] = {}
         self._lock = Lock()
 
+    def __repr__(self) -> str:
+        given = self.given
+        holders = "".join(f", {name} has {count}" for name, count in given.items())
+        return f"<Budget, {sum(given.values())} of {self.threads} threads given{holders}>"
+
     @property
     def given(self) -> dict[str, int]:
         """Who has how many."""

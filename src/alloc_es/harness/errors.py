@@ -11,13 +11,15 @@ class HarnessError(AllocationError):
 
 
 class UnknownParticipant(HarnessError):
-    """Nobody of this `name` was started here; `known` are those who were."""
+    """Nobody of this `name` was started here; `known` are those who were, also the `ended`."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], ended: Iterable[str] = ()) -> None:
         self.name = name
         self.known = tuple(known)
-        there = ", ".join(self.known) or "nobody"
-        super().__init__(f"no participant {name} was started here; known: {there}")
+        self.ended = tuple(ended)
+        marked = (f"{each!r}{' (ended)' * (each in self.ended)}" for each in self.known)
+        there = f"those that were are {', '.join(marked)}" if self.known else "nobody was"
+        super().__init__(f"no participant {name!r} was started here; {there}")
 
 
 class AlreadyStarted(HarnessError):

@@ -81,6 +81,10 @@ class Launcher:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        where = self.allocations.store
+        return f"<Launcher on {where}, {len(self.participants)} participants, {self._budget}>"
+
     @property
     def participants(self) -> Mapping[str, Participant]:
         """Those that were started, by name, in their newest incarnation; also the ended ones."""
@@ -117,10 +121,11 @@ class Launcher:
 
     def participant(self, name: str) -> Participant:
         """Who was started under a name; raises `UnknownParticipant`."""
-        found = self.participants.get(name)
-        if found is None:
-            raise UnknownParticipant(name, self.participants)
-        return found
+        participants = self.participants
+        if name not in participants:
+            ended = [each.name for each in participants.values() if each.ended is not None]
+            raise UnknownParticipant(name, participants, ended)
+        return participants[name]
 
     def call(self, name: str, request: Request, *, request_id: str | None = None) -> Outcome:
         """Ask a participant, and wait for what becomes of it; see `Participant.settle`.

@@ -1,6 +1,5 @@
 """One participant as its launcher sees it: asked, watched, stopped."""
 
-import pickle
 import signal
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from alloc_es.harness.protocol import (
     Stop,
     Up,
     Vitals,
+    packed_request,
     unpacked,
 )
 from alloc_es.harness.roles import Identity, Request
@@ -265,7 +265,7 @@ class Participant:
 
     def _packed(self, request: Request) -> bytes:
         try:
-            return pickle.dumps(request)
+            return packed_request(request)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise UnreadableRequest(self.name, problem) from error

@@ -2,11 +2,13 @@
 
 import pickle
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from io import BytesIO
+from types import FunctionType
+from typing import Any, Literal, NamedTuple
 
 from alloc_es.harness.errors import ParticipantFailed
 from alloc_es.harness.outcomes import Done, Refused
-from alloc_es.harness.roles import Identity
+from alloc_es.harness.roles import Identity, Request
 from alloc_es.harness.traps import Fall, Point
 from alloc_es.incarnation import Incarnation
 
@@ -107,6 +109,23 @@ class Vitals(NamedTuple):
 
 
 Reply = Up | NotUp | Answer | Standing | Vitals
+
+
+class _Packer(pickle.Pickler):
+    """Refuses what a process of its own could not read, so that every mode refuses it."""
+
+    def reducer_override(self, value: object) -> Any:
+        """Called for each function and class, which travel by their names."""
+        if isinstance(value, FunctionType | type) and value.__module__ == "__main__":
+            raise pickle.PicklingError(f"{value.__qualname__} is of __main__")
+        return NotImplemented
+
+
+def packed_request(request: Request) -> bytes:
+    """A request as it is sent; raises whatever what it is made of does."""
+    buffer = BytesIO()
+    _Packer(buffer).dump(request)
+    return buffer.getvalue()
 
 
 def packed(name: str, request_id: str, outcome: Done | Refused, *, in_doubt: bool) -> Answer:
