@@ -34,6 +34,11 @@ def listed(things: Sequence[object]) -> str:
     return " and ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
 
 
+def numbered(count: int, noun: str) -> str:
+    """So many of something: "1 round", "1,000 rounds"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def name_arms(arms: Sequence["Arm"]) -> str:
     """Name arms with the generation and time since which they are live."""
     return ", ".join(

@@ -16,6 +16,7 @@ from alloc_es.harness import ParticipantNotStarted
 from alloc_es.harness.runners import ProcessRunner
 from tests.cli.terminal import Terminal
 
+REMAINS = re.compile("; the drill's tenant is drill-[0-9a-f]{12}, which the read models leave out$")
 QUICK = ("drill", "--mode", "thread", "--rounds", "6")
 
 
@@ -34,7 +35,7 @@ def test_a_drill_that_finds_nothing_says_so_and_what_was_tried(durable_url: str)
     assert [line.split()[0] for line in scores] == ["scheduler-1", "scheduler-2", "scheduler-3"]
     assert sum(int(line.split()[1]) for line in scores) == 6
     assert "commands that lost to another one 12, of them at the commit " in said
-    assert "runs 94, routed again behind a decision " in said
+    assert "runs 95, routed again behind a decision " in said
     assert "faults: 1 of 1 × clock step, 1 of 1 × crowd\n" in said
     assert re.search(r"tenant drill-[0-9a-f]{12}, thread\n", said)
     assert said.splitlines()[-1].startswith("no finding in 6 rounds on ")
@@ -46,6 +47,7 @@ def test_a_verdict_is_one_document_in_json(sqlite: Terminal) -> None:
     verdict = sqlite.json(*QUICK, "--faults", "2")
     assert set(verdict) == {"passed", *Verdict.__dataclass_fields__}
     assert (verdict["passed"], verdict["rounds"], verdict["problems"]) == (True, 6, [])
+    assert verdict["seconds"] == round(verdict["seconds"], 3)
     assert verdict["planned"] == verdict["faults"] == {"clock step": 2, "crowd": 2}
     assert verdict["scores"]["scheduler-1"]["won"] + verdict["scores"]["scheduler-2"]["won"] == 6
 
@@ -70,9 +72,39 @@ def test_findings_end_it_with_6_and_each_is_told(sqlite: Terminal) -> None:
         "(acknowledged: Every decision that was acknowledged is in" in line for line in found
     )
     assert f"{len(found)} findings in 6 rounds on " in done.stdout
-    assert done.stderr.startswith(f"alloc-es: {len(found)} findings on SQLite database ")
-    assert re.search(r"keep the log of tenant drill-[0-9a-f]{12} as evidence\n$", done.stderr)
-    assert done.stderr.count("\n") == 1
+    assert re.fullmatch(
+        r"alloc-es: promises were broken; keep the log of tenant drill-[0-9a-f]{12} as evidence\n",
+        done.stderr,
+    )
+
+
+def test_who_decides_on_all_tenants_is_told_from_a_broken_store(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a stranger's decision is called the database's fault, or is no finding."""
+
+    def beside_others(settings: Settings, *, on_round: Any, **others: Any) -> Verdict:
+        def decide_on_all(done: int) -> None:
+            on_round(done)
+            if done == 6:
+                with alloc_es.connect(sqlite.store, actor="sweeper") as allocations:
+                    for each in allocations.list():
+                        assert each.challenger
+                        allocations.workflow(*each.key).commit_allocation({each.challenger: 9_999})
+
+        return play(settings, on_round=decide_on_all, **others)
+
+    monkeypatch.setattr("alloc_es.cli.drilling.play", beside_others)
+    done = sqlite.run(*QUICK)
+    assert done.returncode == 6
+    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND: ")]
+    assert [re.sub("drill-[0-9a-f]{12}", "drill-1", line.partition(" (")[0]) for line in found] == [
+        "FOUND: sweeper decided on drill-1/workflow-1, 1 time",
+        "FOUND: sweeper decided on drill-1/workflow-2, 1 time",
+    ]
+    assert "2 findings in 6 rounds on " in done.stdout
+    assert "somebody else wrote to the drill's tenant, so it proves nothing" in done.stderr
+    assert "promises were broken" not in done.stderr
 
 
 @pytest.mark.usefixtures("broken")
@@ -88,13 +120,19 @@ def test_findings_are_in_the_document_too(sqlite: Terminal) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--mode", "thread", "--kill"), "kill can befall processes only; use --mode process"),
-        (("--pause", "--mode", "in_process"), "pause can befall processes only"),
-        (("--drop-replies",), "lost reply can befall PostgreSQL only"),
-        (("--restart", "true"), "restart can befall PostgreSQL only"),
+        (("--mode", "thread", "--kill"), "--kill can befall processes only; use --mode process"),
+        (("--pause", "--mode", "in_process"), "--pause can befall processes only"),
+        (("--drop-replies",), "--drop-replies can befall PostgreSQL only; use --store postgresql:"),
+        (("--break-connections",), "--break-connections can befall PostgreSQL only"),
+        (("--restart", "true"), "--restart can befall PostgreSQL only"),
+        (
+            ("--fill-disk", "--store", "postgresql://db"),
+            "--fill-disk can befall a SQLite file only",
+        ),
+        (("--mode", "fibre"), "--mode: 'fibre' is none of in_process, thread, process; see"),
         (("--kill", "--rounds", "1"), "the first round has no faults; give it two or more"),
         (("--rounds", "0"), "rounds"),
-        (("--faults", "-1"), "is no count"),
+        (("--faults", "-1"), "--faults: -1 is no count; see"),
         (("--store", "memory:"), "in memory"),
     ],
 )
@@ -103,11 +141,6 @@ def test_what_can_t_be_done_is_a_usage_error(
 ) -> None:
     """Red when a drill begins that can't be what was asked for, or ends with a traceback."""
     assert problem in sqlite.fails(2, "drill", *arguments)
-
-
-def test_a_mode_that_is_none_is_a_usage_error(sqlite: Terminal) -> None:
-    """Red when a mode is guessed."""
-    assert "--mode" in sqlite.fails(2, "drill", "--mode", "threads")
 
 
 def test_a_store_that_is_not_there_is_reported_and_not_created(durable_url: str) -> None:
@@ -136,6 +169,24 @@ def test_what_ends_a_drill_early_is_one_line(
     monkeypatch.setattr("alloc_es.cli.drilling.play", fail)
     assert sqlite.fails(4, *QUICK) == f"alloc-es: {error}\n"
     assert sqlite.error(4, *QUICK)["type"] == type(error).__name__
+
+
+def test_what_ends_a_drill_early_names_its_tenant(
+    sqlite: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when nobody is told what is left in the store, or the error has another exit code."""
+
+    def fail(settings: Settings, **_: Any) -> Verdict:
+        def stop(_: int) -> None:
+            raise RestartFailed("restart-it", "exit code 3")
+
+        return play(settings, on_round=stop)
+
+    monkeypatch.setattr("alloc_es.cli.drilling.play", fail)
+    error = sqlite.error(4, *QUICK)
+    assert error["error"]["type"] == "RestartFailed"
+    assert "the restart by `restart-it` failed: exit code 3; " in error["message"]
+    assert REMAINS.search(error["message"])
 
 
 @pytest.fixture
@@ -167,20 +218,22 @@ def test_a_signal_ends_a_drill_with_one_line_and_nothing_behind(
 ) -> None:
     """Red when it is a traceback, leaves a process, or the drill stays in the read models."""
 
-    def interrupted(settings: Settings, *, on_round: Any) -> Verdict:
+    def interrupted(settings: Settings, *, on_round: Any, **others: Any) -> Verdict:
         def sent(done: int) -> None:
             on_round(done)
             if done == 3:
                 signal.raise_signal(number)
 
-        return play(settings, on_round=sent)
+        return play(settings, on_round=sent, **others)
 
     monkeypatch.setattr("alloc_es.cli.drilling.play", interrupted)
     done = sqlite.run(*QUICK, "--mode", mode)
     assert (done.returncode, done.stdout) == (code, "")
-    assert done.stderr == (
-        "alloc-es: interrupted: the drill was ended in mid-round, and nothing was checked\n"
+    assert done.stderr.startswith(
+        "alloc-es: interrupted: the drill was ended in mid-round, and nothing was checked; "
     )
+    assert REMAINS.search(done.stderr.removesuffix("\n"))
+    assert done.stderr.count("\n") == 1
     assert len(children) == (3 if mode == "process" else 0)
     assert all(child.exit_code is not None for child in children)
     with alloc_es.connect(sqlite.store) as allocations:
@@ -195,7 +248,7 @@ def test_a_restart_command_that_fails_ends_the_drill_and_its_processes(
     alloc_es.connect(postgres_url).close()
     command = "echo 'no such unit' >&2; exit 3"
     said = Terminal(postgres_url).fails(4, "drill", "--rounds", "3", "--restart", command)
-    assert f"was not restarted by `{command}`: exit code 3: no such unit" in said
+    assert f"the restart by `{command}` failed: exit code 3: no such unit" in said
     assert len(children) == 3
     assert all(child.exit_code is not None for child in children)
 

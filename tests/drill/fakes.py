@@ -36,6 +36,7 @@ class Member:
         self.rerouted: int | None = None
         self.on_settle: Callable[[Pending], None] = lambda _: None
         self.on_send: Callable[[], None] = lambda: None
+        self.on_kill: Callable[[], None] = lambda: None
         self.on_resume: Callable[[], None] = lambda: None
 
     def die(self, exit_code: int) -> None:
@@ -59,6 +60,10 @@ class Member:
 
     def set_trap(self, *trap: Any) -> None:
         self.done.append(trap)
+
+    def kill(self, reason: str) -> None:
+        self.done.append((reason,))
+        self.on_kill()
 
     def step_clock(self, seconds: float) -> None:
         self.done.append(("clock", seconds))

@@ -51,7 +51,7 @@ def case() -> Case:
         workflow.register_challenger("v2", 5_000)
         account.tell(told("drill", 1, found=2))
         won = workflow.commit_allocation(
-            {"v2": 1}, expected_generation=2, command_id="0-ada", actor="ada"
+            {"v2": 1}, expected_generation=2, command_id="0-ada", actor="drill-1-ada"
         )
         account.tell(told("ada", 2, committed=won))
         with pytest.raises(GenerationConflict) as lost:
@@ -130,7 +130,7 @@ def lose_a_run(case: Case) -> None:
 
 
 def record_a_run_otherwise(case: Case) -> None:
-    in_place(case.runs, 1, actor="somebody")
+    in_place(case.runs, 1, actor="drill-1-eve")
 
 
 def record_a_run_twice(case: Case) -> None:
@@ -150,8 +150,17 @@ def read_backwards(case: Case) -> None:
 
 
 def decide_as_a_stranger(case: Case) -> None:
-    case.account.told.pop(1)
-    case.account.told.pop(1)
+    in_place(case.decisions, 2, actor="ops")
+    case.account.told[1:] = []
+
+
+def spawn_as_a_stranger(case: Case) -> None:
+    in_place(case.runs, 1, actor="ops")
+    case.account.runs.pop()
+
+
+def decide_unasked(case: Case) -> None:
+    case.account.told[1:] = []
 
 
 def spawn_unasked(case: Case) -> None:
@@ -196,7 +205,9 @@ PLANTED: Sequence[tuple[Callable[[Case], None], set[str]]] = [
     (leave_something_in_doubt, {"settled"}),
     (read_backwards, {"linearizable"}),
     (decide_as_a_stranger, {"strangers"}),
-    (spawn_unasked, {"strangers"}),
+    (spawn_as_a_stranger, {"strangers"}),
+    (decide_unasked, {"asked for"}),
+    (spawn_unasked, {"asked for"}),
     (be_long_out_of_service, {"back in service"}),
     (let_somebody_die, {"alive"}),
     (let_nobody_through, {"let through"}),

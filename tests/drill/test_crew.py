@@ -36,6 +36,11 @@ def settled(crew: Crew, asked: Member, pending: Pending) -> Done | Refused | Non
     return crew.settle("ada", as_participant(asked), pending)
 
 
+def kill(crew: Crew, member: Member) -> None:
+    crew.condemn(as_participant(member))
+    member.die(-SIGKILL)
+
+
 @pytest.mark.parametrize("outcome", [DONE, REFUSED])
 def test_an_answer_is_taken_as_it_comes(outcome: Done | Refused) -> None:
     """Red when an answer is asked for twice, or counts as one that was in doubt."""
@@ -77,7 +82,7 @@ def test_the_dead_have_a_successor_before_the_log_is_asked_again() -> None:
     never = Refused(NotCarriedOut("drill-1-ada", 1, "one"))
     ada, successor = member(1), member(2)
     crew = crew_of(account, ada=[ada, successor])
-    ada.die(-SIGKILL)
+    kill(crew, ada)
     ada.outcomes = [UNKNOWN, Resolved(never, "log", 0)]
     assert settled(crew, ada, Pending("one", REQUEST)) is never
     assert crew.member("ada") is as_participant(successor)
@@ -88,7 +93,7 @@ def test_one_that_dies_while_it_is_asked_again_has_a_successor() -> None:
     """Red when its death ends the drill."""
     account, ada, successor = Account(), member(1, UNKNOWN, DONE), member(2)
     crew = crew_of(account, ada=[ada, successor])
-    ada.on_send = lambda: ada.die(-SIGKILL)
+    ada.on_send = lambda: kill(crew, ada)
     pending = Pending("one", REQUEST, outcome=IN_DOUBT)
     assert settled(crew, ada, pending) is DONE
     assert account.counts["restarted"] == 1
@@ -108,7 +113,7 @@ def test_who_dies_before_it_is_asked_is_not_the_one_that_is() -> None:
     """Red when a request to the dead ends the drill."""
     account, ada, successor = Account(), member(1), member(2)
     crew = crew_of(account, ada=[ada, successor])
-    ada.on_send = lambda: ada.die(-SIGKILL)
+    ada.on_send = lambda: kill(crew, ada)
     asked, _ = crew.ask("ada", REQUEST, "one")
     assert asked is as_participant(successor)
     assert (ada.sent, successor.sent) == ([], ["one"])
@@ -119,7 +124,7 @@ def test_a_start_that_fails_is_tried_again() -> None:
     account, ada, successor = Account(), member(1), member(2)
     problems = [StoreUnavailable("away"), ParticipantNotStarted("drill-1-ada", 2, "no store")]
     crew = crew_of(account, ada=[ada, *problems, successor])
-    ada.die(-SIGKILL)
+    kill(crew, ada)
     assert crew.member("ada") is as_participant(successor)
     assert (account.faults["kill"], account.counts["restarted"]) == (1, 1)
 
@@ -128,21 +133,28 @@ def test_a_start_that_always_fails_is_raised_and_the_death_counts_once() -> None
     """Red when a drill whose store is gone tries for ever, or counts a death each time."""
     account, ada = Account(), member(1)
     crew = crew_of(account, ada=[ada, *[StoreUnavailable("away") for _ in range(10)]])
-    ada.die(-SIGKILL)
+    kill(crew, ada)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             crew.member("ada")
     assert (account.faults["kill"], account.counts["restarted"]) == (1, 0)
 
 
-@pytest.mark.parametrize("exit_code", [1, -11])
-def test_whoever_ends_by_no_hand_of_the_drill_is_mourned(exit_code: int) -> None:
-    """Red when a crash counts as a kill, or as nothing."""
+@pytest.mark.parametrize(
+    ("exit_code", "ending"),
+    [
+        (1, "died with exit code 1"),
+        (-11, "died with exit code -11"),
+        (-9, "was killed by somebody else: an operator, or a system that ran out of memory"),
+    ],
+)
+def test_whoever_ends_by_no_hand_of_the_drill_is_mourned(exit_code: int, ending: str) -> None:
+    """Red when a crash, or somebody else's kill, counts as the drill's, or as nothing."""
     account, ada = Account(), member(1)
     crew = crew_of(account, ada=[ada])
     ada.die(exit_code)
     assert crew.end() is None
-    assert account.deaths == [f"drill-1-ada, incarnation 1, died with exit code {exit_code}"]
+    assert account.deaths == [f"drill-1-ada, incarnation 1, {ending}"]
     assert account.faults["kill"] == 0
 
 
@@ -151,7 +163,7 @@ def test_in_the_end_the_last_kills_are_counted_and_the_living_are_asked() -> Non
     account = Account()
     ada, bob, eve = (Member(f"drill-1-{name}", 1) for name in ("ada", "bob", "eve"))
     crew = crew_of(account, ada=[ada], bob=[bob], eve=[eve])
-    ada.die(-SIGKILL)
+    kill(crew, ada)
     bob.rerouted, eve.rerouted = 3, 4
     assert crew.end() == 7
     assert account.faults["kill"] == 1

@@ -45,7 +45,8 @@ def faults_on(account: Account, crew: Crew, network: Network | None = None) -> F
         network or Network(),
         names=["ada"],
         restart=None,
-        probe=lambda: None,
+        probe=lambda: True,
+        tell=lambda _: None,
     )
 
 
@@ -69,6 +70,21 @@ def test_a_trap_counts_for_nothing_until_somebody_has_died_in_it(
     faults.count_lost()
     assert ada.done == [(point, "kill")]
     assert account.faults == Counter()
+
+
+@pytest.mark.parametrize("moment", ["before commit", None])
+def test_whom_the_drill_kills_nobody_else_has_killed(moment: Moment | None) -> None:
+    """Red when the drill does not note whom it kills, now or by a trap, before it can happen."""
+    account, ada = Account(), Member("drill-1-ada", 1)
+    crew = crew_of(account, ada=[ada])
+    ada.on_kill = lambda: ada.die(-9)
+    faults = faults_on(account, crew)
+    fault = Fault("kill", 0, 0.0, moment)
+    faults.prepare([fault])
+    faults.strike([fault])
+    ada.die(-9)
+    crew.end()
+    assert (account.faults["kill"], account.deaths) == (1, [])
 
 
 def test_losses_count_when_they_have_met_a_commit() -> None:

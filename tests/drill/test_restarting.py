@@ -5,13 +5,16 @@ import signal
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from alloc_es import StoreUnavailable
+from alloc_es.clock import Patience
 from alloc_es.drill.errors import RestartFailed
-from alloc_es.drill.restarting import run_command, run_restart
+from alloc_es.drill.restarting import await_service, run_command, run_restart, told_if_long
 
 _LOOK = "import os, sys; sys.exit(7 if os.getpgrp() != int(sys.argv[1]) else 0)"
 EARLIER = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -52,7 +55,7 @@ def test_a_command_hears_no_ctrl_c() -> None:
 def test_a_server_that_runs_since_the_same_moment_was_not_restarted() -> None:
     """Red when a command that does nothing counts as a restart."""
     with (
-        pytest.raises(RestartFailed, match="runs since 2026-03-01"),
+        pytest.raises(RestartFailed, match=r"was not restarted \(running since 2026-03-01"),
         run_restart("true", lambda: EARLIER),
     ):
         pass
@@ -81,3 +84,31 @@ def test_a_server_that_is_gone_afterwards_was_not_restarted() -> None:
         run_restart("true", started_at),
     ):
         pass
+
+
+def test_a_server_that_comes_back_late_is_waited_for() -> None:
+    """Red when the first client that is not served ends the drill."""
+    served = iter([False, False, True])
+    waits: list[float] = []
+    await_service("true", lambda: next(served), Patience(120, waits.append, lambda: 0.0))
+    assert len(waits) == 2
+
+
+def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
+    """Red when a drill has no end, or does not say what it has waited for."""
+    moments = count(0, 50)
+    patience = Patience(120, lambda _: None, lambda: float(next(moments)))
+    with pytest.raises(RestartFailed, match="nobody was served for 120 s"):
+        await_service("true", lambda: False, patience)
+
+
+def test_a_long_wait_is_told_once_and_a_short_one_is_not() -> None:
+    """Red when a terminal stands still for minutes without a word, or each restart is told."""
+    told = Queue[str]()
+    with told_if_long("restart-it", told.put, silent_for=600):
+        pass
+    with told_if_long("restart-it", told.put, silent_for=0):
+        sentence = told.get(timeout=60)
+    assert "waits for `restart-it` to end" in sentence
+    assert "120 s at most" in sentence
+    assert told.empty()

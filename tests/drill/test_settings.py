@@ -24,6 +24,7 @@ POSTGRES = "postgresql://db.example.com/allocations"
         ({"url": POSTGRES, "faults": {"full disk": 1}}, "under a SQLite file only"),
         ({"url": POSTGRES, "faults": {"restart": 1}}, "name the command that restarts"),
         ({"rounds": 1, "faults": {"crowd": 1}}, "the first round has no faults"),
+        ({"mode": "fibre"}, "'fibre' is none of in_process, thread, process"),
         ({"faults": {"crowd": -1}}, "-1 of crowd is no count"),
         ({"faults": {"flood": 1}}, "'flood' is none of kill, pause"),
     ],

@@ -80,7 +80,7 @@ def test_what_is_never_answered_is_left_unresolved() -> None:
     thread, crew = spawner(account, lambda _: None)
     thread.give(Batch("0", 2))
     thread.finish()
-    assert len(crew.requests) == 20
+    assert len(crew.requests) == 60
     assert account.unresolved == [
         "run run-0-spawner-1-0 of drill-1/workflow-1",
         "run run-0-spawner-1-1 of drill-1/workflow-2",

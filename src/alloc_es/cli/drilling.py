@@ -1,34 +1,36 @@
 """The command that puts a store under fire, and its verdict."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from alloc_es.cli.documents import Ended
 from alloc_es.cli.drawing import Rows
-from alloc_es.cli.exits import CHECK_FAILED
-from alloc_es.cli.options import STORE, AsJson, StoreUrl
+from alloc_es.cli.exits import CHECK_FAILED, exit_code
+from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError
 from alloc_es.cli.output import print_document, print_rich, say
-from alloc_es.cli.running import interruptible
+from alloc_es.cli.running import interruptible, notices
 from alloc_es.cli.standings import counted
 from alloc_es.drill.drill import drill as play
 from alloc_es.drill.plan import FaultKind
-from alloc_es.drill.settings import Settings
+from alloc_es.drill.settings import Settings, is_postgres
+from alloc_es.drill.tenants import what_remains
 from alloc_es.drill.verdict import Verdict
+from alloc_es.errors import AllocationError
+from alloc_es.harness import Mode
+from alloc_es.wording import listed, numbered, shown
 
 _TENTH = 10
 _HUNDREDTH = 100
 
 
-class ModeName(StrEnum):
-    """How the participants of a drill run."""
-
-    PROCESS = "process"
-    THREAD = "thread"
-    IN_PROCESS = "in_process"
+_STRANGERS = (
+    "somebody else wrote to the drill's tenant, so it proves nothing: stop schedulers that work "
+    "on all tenants, or let them leave out tenants that begin with drill-, and drill again"
+)
 
 
 class DrillFailed(Ended):
@@ -36,20 +38,31 @@ class DrillFailed(Ended):
 
     def __init__(self, verdict: Verdict) -> None:
         self.findings = len(verdict.problems)
-        super().__init__(
-            f"{self.findings:,} findings on {verdict.store}: promises were broken, see above; "
-            f"keep the log of tenant {verdict.tenant} as evidence",
-            exit_code=CHECK_FAILED,
-        )
+        self.tenant = verdict.tenant
+        broken = f"promises were broken; keep the log of tenant {self.tenant} as evidence"
+        super().__init__(_STRANGERS if verdict.disturbed else broken, exit_code=CHECK_FAILED)
+
+
+class DrillStopped(Ended):
+    """A drill ended before its verdict, by the `error`."""
+
+    def __init__(self, error: AllocationError, notes: Sequence[str]) -> None:
+        self.error = error
+        super().__init__("; ".join([str(error), *notes]), exit_code=exit_code(error))
 
 
 def drill(
+    context: typer.Context,
     schedulers: Annotated[
         int, typer.Option(metavar="N", help="How many decide on the same generation.")
     ] = 2,
     spawners: Annotated[int, typer.Option(metavar="N", help="How many spawn runs meanwhile.")] = 1,
-    rounds: Annotated[int, typer.Option(metavar="N", help="How often they race.")] = 100,
-    mode: Annotated[ModeName, typer.Option(help="How they run.")] = ModeName.PROCESS,
+    rounds: Annotated[
+        int, typer.Option(metavar="N", help="How often they race; the first time without faults.")
+    ] = 100,
+    mode: Annotated[
+        str, typer.Option(metavar="MODE", help="How they run: process, thread or in_process.")
+    ] = "process",
     kill: Annotated[
         bool, typer.Option("--kill", help="Kill processes, at named moments and at random ones.")
     ] = False,
@@ -96,9 +109,21 @@ def drill(
 
     Clocks step by an hour and crowds of 64 callers come in every drill; the rest is asked
     for. All is recorded for a tenant of the drill's own, named drill-…, which the read
-    models leave out in the end and whose events stay in the logs. The exit code is 6 if a
-    promise was broken.
+    models leave out in the end and whose events stay in the logs. Stop whoever decides on
+    all tenants first. The exit code is 6 if a promise was broken.
     """
+    if problem := _unfit(
+        mode,
+        store,
+        faults,
+        processes={"--kill": kill, "--pause": pause, "--fill-disk": fill_disk},
+        servers={
+            "--drop-replies": drop_replies,
+            "--break-connections": break_connections,
+            "--restart": restart is not None,
+        },
+    ):
+        raise UsageError(problem, context)
     asked = {
         "kill": kill,
         "pause": pause,
@@ -117,17 +142,22 @@ def drill(
         schedulers=schedulers,
         spawners=spawners,
         rounds=rounds,
-        mode=mode.value,
+        mode=cast(Mode, mode),
         faults=_counts(asked, rounds, faults),
         restart=restart,
         seed=seed,
     )
     settings.check()
     with (
+        _stopped(),
         interruptible("the drill was ended in mid-round, and nothing was checked"),
         counted("rounds", hidden=as_json) as report,
     ):
-        verdict = play(settings, on_round=lambda done: report(done, rounds))
+        verdict = play(
+            settings,
+            on_round=lambda done: report(done, rounds),
+            tell=notices(as_json=as_json),
+        )
     if as_json:
         print_document(verdict_document(verdict))
     else:
@@ -137,8 +167,47 @@ def drill(
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with all its counts."""
-    return {"passed": verdict.passed, **asdict(verdict)}
+    """A verdict with all its counts; seconds to the millisecond."""
+    times = {
+        "seconds": round(verdict.seconds, 3),
+        "outages": [round(seconds, 3) for seconds in verdict.outages],
+    }
+    return {"passed": verdict.passed, **asdict(verdict), **times}
+
+
+def _unfit(
+    mode: str,
+    store: str,
+    faults: int | None,
+    *,
+    processes: Mapping[str, bool],
+    servers: Mapping[str, bool],
+) -> str:
+    """Why options do not go together, in their names; empty where they do."""
+    of_processes = [name for name, given in processes.items() if given]
+    of_servers = [name for name, given in servers.items() if given]
+    if mode not in get_args(Mode):
+        return f"--mode: {shown(mode)} is none of {', '.join(get_args(Mode))}"
+    if faults is not None and faults < 0:
+        return f"--faults: {faults} is no count"
+    if of_processes and mode != "process":
+        return f"{listed(of_processes)} can befall processes only; use --mode process"
+    if of_servers and not is_postgres(store):
+        return f"{listed(of_servers)} can befall PostgreSQL only; use --store postgresql://…"
+    if processes["--fill-disk"] and is_postgres(store):
+        return "--fill-disk can befall a SQLite file only; use --store sqlite:///…"
+    return ""
+
+
+@contextmanager
+def _stopped() -> Iterator[None]:
+    """Tell what a drill that stops early leaves behind."""
+    try:
+        yield
+    except AllocationError as error:
+        if notes := getattr(error, "__notes__", ()):
+            raise DrillStopped(error, notes) from error
+        raise
 
 
 def _counts(asked: Mapping[str, bool], rounds: int, faults: int | None) -> dict[FaultKind, int]:
@@ -167,8 +236,9 @@ def _print(verdict: Verdict) -> None:
         say(sentence)
     for problem in verdict.problems:
         say(f"FOUND: {problem}")
-    found = f"{len(verdict.problems):,} findings" if verdict.problems else "no finding"
-    say(f"{found} in {verdict.rounds:,} rounds on {verdict.store}, seed {verdict.seed}")
+    found = numbered(len(verdict.problems), "finding") if verdict.problems else "no finding"
+    rounds = numbered(verdict.rounds, "round")
+    say(f"{found} in {rounds} on {verdict.store}, seed {verdict.seed}")
 
 
 def _sentences(verdict: Verdict) -> list[str]:
@@ -192,12 +262,9 @@ def _sentences(verdict: Verdict) -> list[str]:
     if verdict.outages:
         longest = max(verdict.outages)
         sentences.append(
-            f"back in service after a restart of the server in {longest:.1f} s at most"
+            f"back in service after a restart of the server in {longest * 1000:,.0f} ms at most"
         )
     if verdict.left_in:
-        sentences.append(
-            f"read models that still show the drill: {', '.join(verdict.left_in)}; once they can "
-            f"be worked on, run `alloc-es projections purge NAME {verdict.tenant}` on each"
-        )
+        sentences.append(what_remains(verdict.tenant, verdict.left_in))
     sentences.append(f"{verdict.seconds:.1f} s, tenant {verdict.tenant}, {verdict.mode}")
     return sentences

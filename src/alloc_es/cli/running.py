@@ -48,13 +48,17 @@ def notices(*, as_json: bool) -> Tell:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """What is inside is ended by Ctrl-C and by SIGTERM, at once, which raises `Interrupted`."""
+    """What is inside is ended by Ctrl-C and by SIGTERM, at once, which raises `Interrupted`.
+
+    What it notes on a `KeyboardInterrupt` on its way out is told as well.
+    """
     interrupts = Interrupts(signal.SIGTERM)
     try:
         with interrupts.kept(), interrupts.let_through():
             yield
-    except KeyboardInterrupt:
-        raise Interrupted(message, interrupts.exit_code) from None
+    except KeyboardInterrupt as interrupt:
+        said = "; ".join([message, *getattr(interrupt, "__notes__", ())])
+        raise Interrupted(said, interrupts.exit_code) from None
 
 
 def follow(

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from alloc_es.cli.drawing import Rows, when
 from alloc_es.cli.output import one_line
+from alloc_es.drill.tenants import is_drills
 from alloc_es.errors import AllocationError
 from alloc_es.projection import Projection
 from alloc_es.projections import Projections
@@ -27,6 +28,7 @@ from alloc_es.reader_errors import ProjectionOutdated, ProjectionStopped
 from alloc_es.rebuilding import Report
 from alloc_es.standing import ProjectionStatus
 from alloc_es.verifying import Verified
+from alloc_es.wording import numbered
 
 _LOOK = 1.0
 _BAR_WIDTH = 20
@@ -108,13 +110,22 @@ def remarks(statuses: Sequence[ProjectionStatus]) -> list[str]:
             part = f", {done / goal:.0%}" if goal else ""
             said.append(f"{status.name}: {what} is at {done:,} of {goal:,} positions{part}")
         if status.left_out:
-            said.append(f"{status.name} leaves out: {', '.join(status.left_out)}")
+            said.append(f"{status.name} leaves out: {_tenants(status.left_out)}")
     return said
 
 
 def leaves_out(verified: Verified) -> str:
     """Which tenants were purged, as the end of a sentence; empty for none."""
-    return f"; leaves out: {', '.join(verified.left_out)}" if verified.left_out else ""
+    return f"; leaves out: {_tenants(verified.left_out)}" if verified.left_out else ""
+
+
+def _tenants(tenants: Sequence[str]) -> str:
+    """Tenants by their names, and those of drills by their number."""
+    drills = sum(map(is_drills, tenants))
+    named = [tenant for tenant in tenants if not is_drills(tenant)]
+    if drills:
+        named.append(f"{numbered(drills, 'tenant')} of drills")
+    return ", ".join(named)
 
 
 def _problem(status: ProjectionStatus) -> str:

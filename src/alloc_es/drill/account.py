@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from signal import SIGKILL
 from threading import Lock
 
 from alloc_es.committing import Committed
@@ -108,9 +109,11 @@ class Account:
 
     def mourn(self, who: str, exit_code: int | None) -> None:
         """Note who died by no hand of the drill's."""
-        ending = "" if exit_code is None else f" with exit code {exit_code}"
+        ending = "died" if exit_code is None else f"died with exit code {exit_code}"
+        if exit_code == -SIGKILL:
+            ending = "was killed by somebody else: an operator, or a system that ran out of memory"
         with self._lock:
-            self.deaths.append(f"{who}, died{ending}")
+            self.deaths.append(f"{who}, {ending}")
 
     def leave(self, what: str) -> None:
         """Note what could not be settled."""

@@ -9,6 +9,7 @@ from alloc_es.drill.verdict import BACK_WITHIN, PROMISES, Problem
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import WorkflowKey
 from alloc_es.rules import Timeline, decision_findings, run_findings
+from alloc_es.wording import numbered
 
 ACTOR = "drill"
 """Who starts the workflows of a drill, which no scheduler does."""
@@ -23,6 +24,7 @@ def problems(
 
     `end` is a position of the decision log behind all of them.
     """
+    yield from _of("strangers", _strangers(decisions, runs))
     timeline = Timeline()
     for finding in decision_findings(decisions, timeline):
         yield Problem(finding.rule, finding.text, str(finding))
@@ -36,8 +38,8 @@ def problems(
     yield from _of("runs", _unkept_runs(account, runs))
     yield from _of("settled", (f"{what} is in doubt for ever" for what in account.unresolved))
     yield from _of("linearizable", disorder(account.told, decisions))
-    yield from _of("strangers", _strangers(account.told, decisions))
-    yield from _of("strangers", _strange_runs(account.asked_runs, runs))
+    yield from _of("asked for", _unasked(account.told, decisions))
+    yield from _of("asked for", _unasked_runs(account.asked_runs, runs))
     yield from _of("let through", _out_of_service(account.told))
     for promise, problem in account.broken:
         yield from _of(promise, [problem])
@@ -107,17 +109,39 @@ def _out_of_service(told: Sequence[Told]) -> Iterator[str]:
         yield f"of {len(first)} commands of the first round none was let through"
 
 
-def _strangers(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:
-    ours = {each.command_id for each in told}
+def _strangers(decisions: Decisions, runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:
+    """Who else has written, to which workflow, and how often."""
+    decided = Counter((each.event.key, each.event.actor) for each in decisions)
+    spawned = Counter((each.event.key, each.event.actor) for each in runs)
+    for (key, actor), times in decided.items():
+        if not _is_own(actor, key):
+            yield f"{actor} decided on {key}, {numbered(times, 'time')}"
+    for (key, actor), times in spawned.items():
+        if not _is_own(actor, key):
+            yield f"{actor} spawned {numbered(times, 'run')} of {key}"
+
+
+def _is_own(actor: str, key: WorkflowKey) -> bool:
+    return actor == ACTOR or actor.startswith(f"{key.tenant_id}-")
+
+
+def _unasked(told: Iterable[Told], decisions: Decisions) -> Iterator[str]:
+    asked = {each.command_id for each in told}
     for each in decisions:
-        if each.actor != ACTOR and each.event.command_id not in ours:
-            yield f"command {each.event.command_id} of {each.actor} at position {each.position}"
+        event = each.event
+        own = event.actor != ACTOR and _is_own(event.actor, event.key)
+        if own and event.command_id not in asked:
+            yield (
+                f"{event.actor} decided on {event.key} by command {event.command_id}, of which "
+                f"it was not asked (generation {each.generation})"
+            )
 
 
-def _strange_runs(asked: Set[str], runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:
+def _unasked_runs(asked: Set[str], runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:
     for each in runs:
-        if each.event.run_id not in asked:
-            yield f"run {each.event.run_id} of {each.event.actor} at position {each.position}"
+        event = each.event
+        if _is_own(event.actor, event.key) and event.run_id not in asked:
+            yield f"{event.actor} spawned run {event.run_id} of {event.key}, which nobody asked for"
 
 
 def _unkept_runs(account: Account, runs: Sequence[Recorded[RunSpawned]]) -> Iterator[str]:

@@ -42,6 +42,7 @@ class Crew:
         self._tenant = tenant
         self._mode: Mode = mode
         self._reviving: dict[str, Lock] = {}
+        self._condemned: set[Incarnation] = set()
         self._buried: set[Incarnation] = set()
 
     def enlist(self, roles: Mapping[str, Role]) -> None:
@@ -74,6 +75,10 @@ class Crew:
             member = self._launcher.participant(self._stored(name))
             self._buried.add(member.incarnation)
             self._started_again(member)
+
+    def condemn(self, member: Participant) -> None:
+        """Note, before it can happen, that somebody may die by the drill's hand."""
+        self._condemned.add(member.incarnation)
 
     def ask(self, name: str, request: Request, request_id: str) -> tuple[Participant, Pending]:
         """Ask a participant that lives, without waiting."""
@@ -128,7 +133,7 @@ class Crew:
             return
         self._buried.add(member.incarnation)
         code = member.health().exit_code
-        if code == -SIGKILL:
+        if code == -SIGKILL and member.incarnation in self._condemned:
             self._account.count_fault("kill")
         else:
             self._account.mourn(f"{member.name}, incarnation {member.incarnation.number}", code)

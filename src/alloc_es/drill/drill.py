@@ -1,7 +1,7 @@
 """A drill: schedulers and spawners on a user's own store, with faults, and a verdict."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from alloc_es.app import Allocations, connect
@@ -16,9 +16,9 @@ from alloc_es.drill.plan import Fault, plan_faults
 from alloc_es.drill.rounds import Rounds
 from alloc_es.drill.settings import Settings
 from alloc_es.drill.spawners import CROWD, Batch, SpawnerThread
+from alloc_es.drill.tenants import drills_tenant, leave_out, what_remains
 from alloc_es.drill.verdict import Verdict
-from alloc_es.errors import AllocationError
-from alloc_es.harness import Launcher, Read
+from alloc_es.harness import Done, Launcher, Read
 from alloc_es.identity import WorkflowKey
 
 _TIMEOUT = 60.0
@@ -30,28 +30,47 @@ def drill(
     settings: Settings,
     *,
     on_round: Callable[[int], None] = lambda _: None,
+    tell: Callable[[str], object] = lambda _: None,
     new_id: Callable[[], str] = new_id,
 ) -> Verdict:
     """Play all rounds, hold the logs against what everybody was told, and clean up.
 
-    `on_round` is called with the number of rounds done. Everything is recorded for a tenant
-    of the drill's own, named `drill-…`, which no other drill uses; the read models leave it
-    out in the end, and its events stay in the logs, each with a reason that says drill. No
+    `on_round` is called with the number of rounds done, and `tell`, from another thread,
+    with what takes long. Everything is recorded for a tenant of the drill's own, named
+    `drill-…`, which no other drill uses. The read models leave it out in the end, or will
+    when they are built, which is a row in `projection_purges` for each. Its events stay in
+    the logs, each with a reason that says drill, and its participants in `participants`. No
     table is created or changed, and no trigger is sent to anybody.
 
     Raises `InvalidSetting`, `RestartFailed`, what a launcher refuses, and
-    `StoreUnavailable` where the store can't be used before the first round.
+    `StoreUnavailable` where the store can't be used before the first round. What is raised
+    behind the first command has a note that names the tenant, and which read models are
+    still to leave it out.
     """
     settings.check()
     with connect(settings.url, actor=ACTOR, timeout=_TIMEOUT, migrate=False) as allocations:
-        return _Drill(settings, allocations, f"drill-{new_id()[:12]}").run(on_round)
+        playing = _Drill(settings, allocations, drills_tenant(new_id()), tell)
+        try:
+            return playing.run(on_round)
+        except BaseException as error:
+            if remains := playing.remains:
+                error.add_note(remains)
+            raise
 
 
 class _Drill:
-    def __init__(self, settings: Settings, allocations: Allocations, tenant: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        allocations: Allocations,
+        tenant: str,
+        tell: Callable[[str], object],
+    ) -> None:
         self._settings = settings
         self._allocations = allocations
         self._tenant = tenant
+        self._tell = tell
+        self._left_in: dict[str, str] | None = None
         self._account = Account()
         self._keys = [
             WorkflowKey.parse(tenant, f"workflow-{number}")
@@ -65,6 +84,8 @@ class _Drill:
         """Play it from the first command to the verdict."""
         begun = time.monotonic()
         before = self._allocations.position(), self._allocations.position("runs")
+        projections = self._allocations.projections()
+        self._left_in = dict.fromkeys(projections.known, "it was not asked to")
         try:
             for key in self._keys:
                 self._start(key)
@@ -72,8 +93,13 @@ class _Drill:
                 self._play(crew, network, on_round)
                 rerouted = crew.end()
         finally:
-            left_in = self._leave_out()
-        return self._verdict(begun, before, rerouted, left_in)
+            leave_out(projections, self._tenant, self._left_in)
+        return self._verdict(begun, before, rerouted, self._left_in)
+
+    @property
+    def remains(self) -> str:
+        """What is left of it in the store; empty where it has not begun."""
+        return "" if self._left_in is None else what_remains(self._tenant, self._left_in)
 
     def _start(self, key: WorkflowKey) -> None:
         workflow = self._allocations.workflow(*key)
@@ -120,7 +146,8 @@ class _Drill:
             network,
             names=[*self._schedulers, *self._spawners],
             restart=settings.restart,
-            probe=lambda: self._read(crew),
+            probe=lambda: self._is_served(crew),
+            tell=self._tell,
         )
         rounds = Rounds(
             self._allocations,
@@ -154,14 +181,18 @@ class _Drill:
             spawner = self._spawning[fault.target % len(self._spawning)]
             spawner.give(Batch(f"{number}-crowd-{place}", CROWD, CROWD))
 
-    def _read(self, crew: Crew) -> None:
-        """Return once a participant that was connected before has read the store again."""
+    def _is_served(self, crew: Crew) -> bool:
+        """Whether a participant that was connected before can read the store again."""
         name = self._schedulers[0]
         member, pending = crew.ask(name, Read(self._keys[0]), new_id())
-        crew.settle(name, member, pending)
+        return isinstance(crew.settle(name, member, pending), Done)
 
     def _verdict(
-        self, begun: float, before: tuple[int, int], rerouted: int | None, left_in: tuple[str, ...]
+        self,
+        begun: float,
+        before: tuple[int, int],
+        rerouted: int | None,
+        left_in: Mapping[str, str],
     ) -> Verdict:
         account, settings = self._account, self._settings
         decisions = [
@@ -197,17 +228,6 @@ class _Drill:
             left_in=left_in,
             problems=found,
         )
-
-    def _leave_out(self) -> tuple[str, ...]:
-        """Let every read model leave the tenant out; the names of those that can't."""
-        projections = self._allocations.projections()
-        left_in = []
-        for name in projections.known:
-            try:
-                projections.purge(name, self._tenant)
-            except AllocationError:
-                left_in.append(name)
-        return tuple(left_in)
 
 
 def _names(role: str, count: int) -> list[str]:

@@ -10,6 +10,6 @@ class RestartFailed(AllocationError):
         self.command = command
         self.problem = problem
         super().__init__(
-            f"the server was not restarted by `{command}`: {problem}; "
+            f"the restart by `{command}` failed: {problem}; "
             "see to the server, and run the command by hand"
         )

@@ -8,7 +8,7 @@ from alloc_es.drill.account import Account
 from alloc_es.drill.crew import Crew
 from alloc_es.drill.network import Commit, Network
 from alloc_es.drill.plan import Fault, Moment
-from alloc_es.drill.restarting import run_restart
+from alloc_es.drill.restarting import await_service, run_restart, told_if_long
 from alloc_es.harness import Participant
 from alloc_es.harness.traps import Point
 from alloc_es.incarnation import Incarnation
@@ -33,7 +33,8 @@ class Faults:
         *,
         names: Sequence[str],
         restart: str | None,
-        probe: Callable[[], object],
+        probe: Callable[[], bool],
+        tell: Callable[[str], object],
     ) -> None:
         self._crew = crew
         self._account = account
@@ -41,6 +42,7 @@ class Faults:
         self._names = names
         self._restart = restart
         self._probe = probe
+        self._tell = tell
         self._clocks: dict[Incarnation, float] = {}
         self._never = Event()
 
@@ -70,7 +72,7 @@ class Faults:
             self._never.wait(max(0.0, begun + fault.after - time.monotonic()))
             match fault.kind:
                 case "kill" if fault.moment is None:
-                    self._target(fault).kill("killed by the drill")
+                    self._kill(self._target(fault))
                 case "pause":
                     self._pause(self._target(fault))
                 case "cut":
@@ -92,6 +94,10 @@ class Faults:
     def _target(self, fault: Fault) -> Participant:
         return self._crew.member(self._names[fault.target % len(self._names)])
 
+    def _kill(self, member: Participant) -> None:
+        self._crew.condemn(member)
+        member.kill("killed by the drill")
+
     def _count_if(self, fault: Fault, connections: int) -> None:
         if connections:
             self._account.count_fault(fault.kind)
@@ -106,6 +112,7 @@ class Faults:
                 point = "after append" if appends else "after record"
             case _:
                 point = "before answer"
+        self._crew.condemn(member)
         member.set_trap(point, "kill")
 
     def _step_clock(self, seconds: float, member: Participant) -> None:
@@ -134,9 +141,12 @@ class Faults:
     def _restart_server(self) -> None:
         """Restart it, see that it was, and take the time until a client is served again."""
         assert self._restart is not None
-        with run_restart(self._restart, self._network.started_at):
+        with (
+            told_if_long(self._restart, self._tell),
+            run_restart(self._restart, self._network.started_at),
+        ):
             up = time.monotonic()
-            self._probe()
+            await_service(self._restart, self._probe)
             self._account.outages.append(time.monotonic() - up)
         self._account.count_fault("restart")
 

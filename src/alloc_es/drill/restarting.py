@@ -5,13 +5,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from threading import Timer
 from typing import IO
 
+from alloc_es.clock import Patience
 from alloc_es.drill.errors import RestartFailed
 from alloc_es.errors import StoreUnavailable
 
 TIMEOUT = 120.0
-"""Seconds that the command may take."""
+"""Seconds that the command may take, and that the server may then stay away."""
+
+_PATIENCE = Patience(TIMEOUT)
+_SILENT_FOR = 3.0
 
 _SHOWN = 300
 
@@ -32,8 +37,40 @@ def run_restart(
     except StoreUnavailable as error:
         raise RestartFailed(command, error.problem) from error
     if before == after:
-        problem = f"it is done, and the server runs since {after} as it did before"
+        problem = f"the command ended, but the server was not restarted (running since {after})"
         raise RestartFailed(command, problem)
+
+
+def await_service(
+    command: str,
+    is_served: Callable[[], bool],
+    patience: Patience = _PATIENCE,
+) -> None:
+    """Return once somebody is served; raises `RestartFailed` where nobody is in time."""
+    deadline, attempt = patience.deadline(), 0
+    while not is_served():
+        attempt += 1
+        if not patience.pause(attempt, deadline):
+            problem = f"the command ended, and nobody was served for {patience.timeout:g} s"
+            raise RestartFailed(command, problem)
+
+
+@contextmanager
+def told_if_long(
+    command: str, tell: Callable[[str], object], *, silent_for: float = _SILENT_FOR
+) -> Iterator[None]:
+    """Say what is waited for, once, if what is inside takes longer than a few seconds."""
+    sentence = (
+        f"waits for `{command}` to end, and for the server to serve somebody again; "
+        f"{TIMEOUT:g} s at most for each"
+    )
+    timer = Timer(silent_for, tell, [sentence])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def run_command(command: str, timeout: float = TIMEOUT) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
 from alloc_es.arguments import parse_count
 from alloc_es.drill.plan import KINDS, FaultKind
@@ -55,8 +56,11 @@ class Settings:
         for kind, count in self.faults.items():
             _check_count(kind, count)
         wanted = {kind for kind, count in self.faults.items() if count}
+        if self.mode not in get_args(Mode):
+            problem = f"{shown(self.mode)} is none of {', '.join(get_args(Mode))}"
+            raise InvalidSetting("mode", problem)
         if self.mode != "process" and (asked := wanted & _NEED_PROCESSES):
-            problem = f"{_listed(asked)} can befall processes only; use --mode process"
+            problem = f'{_listed(asked)} can befall processes only; let mode be "process"'
             raise InvalidSetting("faults", problem)
         if not self.on_postgres and (asked := wanted & _NEED_POSTGRES):
             raise InvalidSetting("faults", f"{_listed(asked)} can befall PostgreSQL only")
@@ -76,13 +80,18 @@ class Settings:
     @property
     def on_postgres(self) -> bool:
         """Whether the store is a PostgreSQL server."""
-        return self.url.startswith(("postgresql:", "postgres:"))
+        return is_postgres(self.url)
 
     @property
     def needs_proxy(self) -> bool:
         """Whether a proxy has to stand between the participants and the server."""
         kinds: tuple[FaultKind, ...] = ("lost reply", "cut", "delay", "black hole")
         return any(self.faults.get(kind) for kind in kinds)
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a store is a PostgreSQL server."""
+    return url.startswith(("postgresql:", "postgres:"))
 
 
 def _check_count(kind: str, count: object) -> None:

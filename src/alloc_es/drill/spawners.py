@@ -16,7 +16,7 @@ from alloc_es.spawning import SpawnRequest
 CROWD = 64
 """How many callers spawn at the same time in a crowd."""
 
-_TRIES = 20
+_TRIES = 60
 _LOOK_EVERY = 0.1
 
 

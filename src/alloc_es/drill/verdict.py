@@ -14,7 +14,8 @@ PROMISES: Mapping[str, str] = {
     "settled": "Whatever was in doubt is settled by asking again.",
     "linearizable": "All decisions and reads of a workflow can be put in one order that fits time.",
     "back in service": "Clients work again within 5 seconds of the server, without a restart.",
-    "strangers": "Nobody but the drill writes to its tenant, and it asked for all that is there.",
+    "strangers": "Nobody but the drill writes to its tenant; if somebody does, it proves nothing.",
+    "asked for": "What the logs hold by the drill's own participants was asked of them.",
     "let through": "Where nothing is broken, in the first round, somebody is let through.",
     "again": "The same command id, or run id, again returns what was done and does nothing.",
     "one life": "A participant that has a successor records nothing any more.",
@@ -62,8 +63,8 @@ class Verdict:
     lost or in doubt. `rerouted` counts runs that a decision overtook, as far as participants
     that live could say; None if none could. `planned` are the faults that the seed planned,
     and `faults` those that have happened: a trap that nobody stepped into is none. `outages`
-    are the seconds from each return of the server to the first answer. `left_in` names the
-    read models that could not be told to leave the tenant out.
+    are the seconds from each return of the server to the first answer. `left_in` says which
+    read models could not be told to leave the tenant out, and why.
     """
 
     store: str
@@ -83,10 +84,15 @@ class Verdict:
     planned: Mapping[FaultKind, int]
     faults: Mapping[FaultKind, int]
     outages: tuple[float, ...]
-    left_in: tuple[str, ...]
+    left_in: Mapping[str, str]
     problems: tuple[Problem, ...]
 
     @property
     def passed(self) -> bool:
         """Whether nothing was found."""
         return not self.problems
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether somebody else wrote to the tenant, so that nothing is proved."""
+        return any(problem.rule == "strangers" for problem in self.problems)
