@@ -289,7 +289,7 @@ def test_a_store_that_is_lost_stops_the_pass_which_says_what_was_done(
 
 
 def test_an_old_incarnation_stops_its_pass_at_its_next_commit(durable_url: str) -> None:
-    """Red when every further workflow is refused for itself."""
+    """Red when every further workflow is refused for itself, or two things to do are named."""
     with repeatable(durable_url) as office:
         keys = started(office, NAMES)
         old = office.new_incarnation("scheduler-a")
@@ -306,4 +306,6 @@ def test_an_old_incarnation_stops_its_pass_at_its_next_commit(durable_url: str) 
             decide_pass(allocations, keys, policy, concurrency=2)
         assert [name for name, _ in told(office, 4)] == ["1", "2"]
     assert type(stopped.value.error).__name__ == "IncarnationSuperseded"
+    last_words = "stop this process, incarnation 2 goes on in its place; what was decided stays"
+    assert str(stopped.value).endswith(last_words)
     assert outcomes(stopped.value.report) == ["decided", "decided", "not run", "not run"]

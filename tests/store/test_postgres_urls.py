@@ -1,6 +1,7 @@
 """PostgreSQL URLs: options reach the server, and what can't work is said soon and in words."""
 
 import socket
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -191,3 +192,31 @@ def test_no_message_shows_a_password(url: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         connect(url)
     assert "cret" not in str(refused.value)
+
+
+def test_a_role_without_rights_on_participants_is_told_which_it_needs(postgres_url: str) -> None:
+    """Red when a role that is to be an incarnation is only told that it may not."""
+    role = f"r_{uuid.uuid4().hex}"
+    with connect(postgres_url) as launcher:
+        launcher.workflow("acme", "triage").start("v1")
+        held = launcher.new_incarnation("scheduler-a")
+    url = f"{postgres_url}&options=-crole%3D{role}"
+    with raw(postgres_url) as admin:
+        admin.execute(f"CREATE ROLE {role}")
+        try:
+            admin.execute(f"GRANT USAGE ON SCHEMA {admin.schema} TO {role}")
+            admin.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {admin.schema} TO {role}")
+            with connect(url, migrate=False) as allocations:
+                with pytest.raises(StoreUnavailable, match="GRANT SELECT, INSERT, UPDATE") as found:
+                    allocations.new_incarnation("scheduler-a")
+                words = f"run: GRANT SELECT ON {admin.schema}.participants TO the role"
+                assert (words in str(found.value), found.value.retryable) == (True, False)
+            admin.execute(f"REVOKE SELECT ON participants FROM {role}")
+            with (
+                connect(url, migrate=False, incarnation=held) as allocations,
+                pytest.raises(StoreUnavailable, match="run: GRANT SELECT ON "),
+            ):
+                allocations.workflow("acme", "triage").register_challenger("v2")
+        finally:
+            admin.execute(f"DROP OWNED BY {role}")
+            admin.execute(f"DROP ROLE {role}")

@@ -32,6 +32,12 @@ _GRACE = 1.0
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_ENDED = ("08", "57P")
 _HOPELESS = ("0A", "22", "23", "25006", "28", "2B", "3D", "3F", "42", "53100", "54")
+_NO_RIGHT = "42501"
+# The server does not say which of them is missing.
+_RIGHTS_OF_PARTICIPANTS = (
+    "GRANT SELECT ON {schema}.participants TO the role, "
+    "or GRANT SELECT, INSERT, UPDATE where it begins incarnations"
+)
 # What check_incarnation raises, with the newest number as its detail.
 _SUPERSEDED = "ZI001"
 
@@ -151,6 +157,8 @@ class Datastore(PostgresDatastore):
             return AnswerLost(problem)
         if self._closed and not sent:
             return StoreUnavailable(f"{self.where} was closed", retryable=False)
+        if state == _NO_RIGHT and "participants" in str(cause):
+            problem += f"; run: {_RIGHTS_OF_PARTICIPANTS.format(schema=self.schema)}"
         permanent = state.startswith(_HOPELESS) or _is_refused_login(cause)
         return StoreUnavailable(problem, retryable=not permanent)
 
