@@ -16,6 +16,7 @@ help: ## list the targets
 install: $(DEV_STAMP) ## make the virtual environment and install everything for development
 
 demo: $(USER_STAMP) ## install what a user needs and run the demonstration
+	@echo "$(BIN)/alloc-es demo: two schedulers race, which takes some seconds"
 	@$(BIN)/alloc-es demo
 
 # They start hundreds of Python processes, of which each compiles all anew if none may keep it.
@@ -50,17 +51,17 @@ clean: ## remove the virtual environment, caches and builds
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "alloc-es needs Python 3.11 or newer, and '$(PYTHON)' is not: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "making the virtual environment $(VENV)"
+	@echo "making the virtual environment $(VENV), for some seconds"
 	@$(PYTHON) -m venv $(VENV)
 
 $(USER_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "installing alloc-es for use"
+	@echo "installing alloc-es for use, which downloads packages and takes up to a minute or two"
 	@$(PIP) -e '.[postgres]'
 	@touch $@
 
 # The development install holds the user's, so it stamps both.
 $(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "installing alloc-es for development"
+	@echo "installing alloc-es for development, which downloads packages and takes some minutes"
 	@$(PIP) -e '.[dev]'
 	@touch $(USER_STAMP) $@
 
