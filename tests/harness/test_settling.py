@@ -232,8 +232,11 @@ def test_the_end_is_seen_though_a_child_of_the_participant_holds_its_pipe() -> N
         assert made.participant.health(0).state == "ended"
 
 
-def test_a_death_over_half_an_answer_is_the_end_though_a_child_holds_the_pipe() -> None:
+def test_a_death_over_half_an_answer_is_the_end_though_a_child_holds_the_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Red when the thread that listens waits for the other half for ever."""
+    monkeypatch.setattr("alloc_es.harness.line._GRACE", 0.01)
     with scripted(silent, found=None) as made:
         pending = made.participant.send(READ)
         half = (1_000).to_bytes(4, "big") + b"half of an answer"
