@@ -253,6 +253,19 @@ def test_a_restart_command_that_fails_ends_the_drill_and_its_processes(
     assert all(child.exit_code is not None for child in children)
 
 
+def test_drills_are_told_by_their_number_and_decided_on_by_name_only(sqlite: Terminal) -> None:
+    """Red when a pass over all tenants takes drills', or they hide which tenants are left out."""
+    verdicts = [sqlite.json(*QUICK, "--rounds", "1") for _ in range(2)]
+    sqlite.ok("start", "acme", "triage", "v1")
+    sqlite.ok("projections", "purge", "run_ledger", "acme")
+    said = sqlite.run("projections", "status").stdout
+    assert "run_ledger leaves out: acme, 2 tenants of drills" in said
+    assert "current_split leaves out: 2 tenants of drills" in said
+    decide = ("decide", "--policy", "tests.cli.policies:try_v2", "--dry-run")
+    assert sqlite.run(*decide, "--all").stdout.count("\n") == 1
+    assert sqlite.run(*decide, verdicts[0]["tenant"]).stdout.count("\n") == 2
+
+
 def test_progress_is_shown_on_a_terminal_only(sqlite: Terminal) -> None:
     """Red when a pipe or a JSON reader gets the bar."""
     assert sqlite.run(*QUICK).stderr == ""

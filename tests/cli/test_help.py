@@ -25,6 +25,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "commit",
         "decide",
         "demo",
+        "drill",
         "history",
         "init",
         "list",

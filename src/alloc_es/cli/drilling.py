@@ -105,7 +105,7 @@ def drill(
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Race schedulers on a store, break things on purpose, and check every promise.
+    """Break things while schedulers race, and check the logs.
 
     Clocks step by an hour and crowds of 64 callers come in every drill; the rest is asked
     for. All is recorded for a tenant of the drill's own, named drill-…, which the read
