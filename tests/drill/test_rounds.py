@@ -42,7 +42,7 @@ class Scene:
                     command,
                     expected_generation=request.expected_generation,
                     command_id=request_id,
-                    actor=name,
+                    actor=f"drill-1-{name}",
                 ),
             )
         except GenerationConflict as conflict:
