@@ -39,6 +39,7 @@ def test_a_drill_that_finds_nothing_says_so_and_what_was_tried(durable_url: str)
     assert "commands that lost to another one 12, of them at the commit " in said
     assert "runs 95, routed again behind a decision " in said
     assert "faults: 1 of 1 × clock step, 1 of 1 × crowd\n" in said
+    assert "\nlost 0, doubled 0\n" in said
     assert re.search(r"tenant drill-[0-9a-f]{12}, thread\n", said)
     assert said.splitlines()[-1].startswith("no finding in 6 rounds on ")
     assert said.endswith(", seed 3\n")
@@ -47,7 +48,8 @@ def test_a_drill_that_finds_nothing_says_so_and_what_was_tried(durable_url: str)
 def test_a_verdict_is_one_document_in_json(sqlite: Terminal) -> None:
     """Red when the document lacks a field of the verdict, or anything else is printed."""
     verdict = sqlite.json(*QUICK, "--faults", "2")
-    assert set(verdict) == {"passed", *Verdict.__dataclass_fields__}
+    assert set(verdict) == {"passed", "lost", "doubled", *Verdict.__dataclass_fields__}
+    assert (verdict["lost"], verdict["doubled"]) == (0, 0)
     assert (verdict["passed"], verdict["rounds"], verdict["problems"]) == (True, 6, [])
     assert verdict["seconds"] == round(verdict["seconds"], 3)
     assert verdict["planned"] == verdict["faults"] == {"clock step": 2, "crowd": 2}

@@ -50,6 +50,8 @@ def test_a_broken_store_is_found_by_the_promise_that_it_breaks(
     verdict = drilled(sqlite_url, opener)
     assert rules <= {problem.rule for problem in verdict.problems}
     assert not verdict.passed
+    assert bool(verdict.lost) == bool(rules & {"acknowledged", "runs"})
+    assert verdict.doubled or not rules & {"one winner", "again"}
 
 
 def test_a_healthy_store_is_found_to_be_one(durable_url: str) -> None:

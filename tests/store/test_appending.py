@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partialmethod
 from itertools import pairwise
 
 import pytest
@@ -87,7 +88,7 @@ def test_a_scan_goes_on_behind_any_position_and_over_every_page(
     workflow: Workflow, allocations: Allocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when `scan` stops after its first page."""
-    monkeypatch.setattr(log, "PAGE", 3)
+    monkeypatch.setattr(log.EventLog, "batch", partialmethod(log.EventLog.batch, limit=3))
     decide_everything(workflow)
     recorded = list(allocations.decisions())
     assert [each.generation for each in recorded] == list(range(1, 9))

@@ -172,7 +172,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 3),
         "outages": [round(seconds, 3) for seconds in verdict.outages],
     }
-    return {"passed": verdict.passed, **asdict(verdict), **times}
+    found = {"passed": verdict.passed, "lost": verdict.lost, "doubled": verdict.doubled}
+    return {**found, **asdict(verdict), **times}
 
 
 def _unfit(
@@ -258,6 +259,7 @@ def _sentences(verdict: Verdict) -> list[str]:
             f"participants started again {verdict.restarted:,}"
         ),
         f"faults: {faults or 'none'}",
+        f"lost {verdict.lost:,}, doubled {verdict.doubled:,}",
     ]
     if verdict.outages:
         longest = max(verdict.outages)

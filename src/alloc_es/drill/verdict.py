@@ -88,6 +88,16 @@ class Verdict:
     problems: tuple[Problem, ...]
 
     @property
+    def lost(self) -> int:
+        """How many decisions and runs were acknowledged and are not in the logs as acknowledged."""
+        return self._found("acknowledged", "runs")
+
+    @property
+    def doubled(self) -> int:
+        """How many generations were won twice, and ids that are recorded, or acted on, twice."""
+        return self._found("one winner", "run_ids", "again")
+
+    @property
     def passed(self) -> bool:
         """Whether nothing was found."""
         return not self.problems
@@ -96,3 +106,6 @@ class Verdict:
     def disturbed(self) -> bool:
         """Whether somebody else wrote to the tenant, so that nothing is proved."""
         return any(problem.rule == "strangers" for problem in self.problems)
+
+    def _found(self, *rules: str) -> int:
+        return sum(problem.rule in rules for problem in self.problems)
