@@ -14,8 +14,17 @@ from tests.support.recorders import READS, WRITES, before_each
 A, B = ("acme", "a"), ("acme", "b")
 
 
-async def nobody_awaits(*_: object) -> bool:
-    return True
+class Async:
+    """A function that would have to be awaited, with the same words in every process."""
+
+    async def __call__(self, *_: object) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "nobody_awaits"
+
+
+nobody_awaits = Async()
 
 
 def never(*_: object) -> Any:
