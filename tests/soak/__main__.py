@@ -66,7 +66,7 @@ def cases(share: float) -> Iterator[Case]:
         for mode in get_args(Mode):
             for schedulers in (2, 8):
                 yield Case("races", store, mode, schedulers, part(10_000), {"crowd": part(20)})
-        kills: dict[FaultKind, int] = {"kill": part(250), "pause": part(20), "clock step": part(50)}
+        kills: dict[FaultKind, int] = {"kill": part(260), "pause": part(20), "clock step": part(50)}
         yield Case("kills", store, "process", 3, part(2_000), kills)
     breaks: dict[FaultKind, int] = {
         "cut": part(50),
