@@ -24,9 +24,12 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEV_STAMP) ## run the tests on every store, PostgreSQL included, and on all cores
 	@ALLOC_ES_REQUIRE_POSTGRES=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-soak: $(DEV_STAMP) ## drill for hours, and follow 100,000 events across 50 reconnects
+# The tests that `make test` runs with less effort, and with what was asked of them here.
+SOAKED := tests/following/test_reconnects.py tests/fence/test_no_deadlock.py tests/fence/test_race.py tests/model
+
+soak: $(DEV_STAMP) ## drill for hours, and try harder in the tests that take longest
+	@ALLOC_ES_SOAK=1 $(BIN)/python -m pytest --timeout=3600 $(SOAKED)
 	@$(BIN)/python -m tests.soak
-	@ALLOC_ES_RECONNECT_EVENTS=100000 $(BIN)/python -m pytest tests/following/test_reconnects.py
 
 lint: $(DEV_STAMP) ## check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check

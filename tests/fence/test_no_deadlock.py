@@ -13,10 +13,11 @@ from tests.fence.crush import CALLERS, TENANT, WORKFLOWS
 from tests.fence.holding import held_up, insert, leave_under_way, next_decision, waits_at_fence
 from tests.fence.traffic import play, recorded
 from tests.support.children import run_together
+from tests.support.effort import effort
 from tests.support.raw import DECISIONS, Raw, raw
 
-GROUPS = 200
-DECISIONS_EACH = 500
+GROUPS = effort(60, soak=200)
+DECISIONS_EACH = effort(150, soak=500)
 PROCESSES = 2
 CHALLENGER = RegisterChallenger(version=Version("v2"), share_bps=500, salt="salt")
 

@@ -1,6 +1,5 @@
 """Tens of thousands of events, while the follower's backends are ended again and again."""
 
-import os
 from threading import Thread
 
 import pytest
@@ -10,11 +9,11 @@ from tests.faults.admin import as_victim
 from tests.following.backends import Backends, backends
 from tests.following.filling import Filler
 from tests.following.tracing import NAME, TRACE, Told, expected, traced
+from tests.support.effort import effort
 from tests.support.raw import Raw, raw, until
 
 _RECONNECTS = 50
-# A way to try for longer than a run of all tests should take.
-_EVENTS = int(os.environ.get("ALLOC_ES_RECONNECT_EVENTS", "5000"))
+_EVENTS = effort(5_000, soak=100_000)
 
 
 @pytest.mark.postgresql

@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.model.lab import Lab
 from tests.model.machine import COMMANDS, Beside
+from tests.support.effort import effort
 
-EXAMPLES = 80
+EXAMPLES = effort(30, soak=80)
 STEPS = 40
 
 REACHED = {
