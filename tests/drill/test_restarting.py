@@ -96,10 +96,16 @@ def test_a_server_that_comes_back_late_is_waited_for() -> None:
 
 def test_a_server_that_stays_away_is_not_waited_for_for_ever() -> None:
     """Red when a drill has no end, or does not say what it has waited for."""
-    moments = count(0, 50)
+    moments, looks = count(0, 50), list[bool]()
+
+    def is_served() -> bool:
+        looks.append(False)
+        return False
+
     patience = Patience(120, lambda _: None, lambda: float(next(moments)))
     with pytest.raises(RestartFailed, match="nobody was served for 120 s"):
-        await_service("true", lambda: False, patience)
+        await_service("true", is_served, patience)
+    assert 1 < len(looks) < 5
 
 
 def test_a_long_wait_is_told_once_and_a_short_one_is_not() -> None:
