@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -55,6 +56,24 @@ class Terminal:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def screen(self, *arguments: str, out: Path | None = None) -> str:
+        """What a terminal behind stderr, and behind stdout if there is no file for it, is sent."""
+        ours, theirs = os.openpty()
+        with (
+            (out or Path(os.devnull)).open("w") as file,
+            subprocess.Popen(
+                [sys.executable, "-m", "alloc_es.cli", *arguments],
+                env=self._environment({"TERM": "xterm-256color"}),
+                stdout=file if out else theirs,
+                stderr=theirs,
+            ) as process,
+        ):
+            os.close(theirs)
+            with os.fdopen(ours, "rb", buffering=0) as screen:
+                seen = until_closed(screen)
+        assert process.returncode == 0
+        return seen.decode()
 
     def started(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
         """A command as a process that is under way, with pipes to talk to it."""
@@ -118,3 +137,13 @@ class Terminal:
         error = json.loads(done.stderr)["error"]
         assert error["exit_code"] == code
         return error
+
+
+def until_closed(screen: io.RawIOBase) -> bytes:
+    """What a terminal is sent until the last process has closed its end."""
+    seen = b""
+    # Linux fails with EIO then, others read nothing.
+    with suppress(OSError):
+        while part := screen.read(65_536):
+            seen += part
+    return seen

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -266,41 +265,17 @@ def test_a_store_that_is_lost_ends_it_with_the_code_of_that(
     assert stopped["error"]["report"]["decided"] == 1
 
 
-def on_a_screen(terminal: Terminal, out: Path | None) -> str:
-    """What a terminal behind stderr, and behind stdout if there is no file for it, is sent."""
-    ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "alloc_es.cli", "decide", "acme"]
-    environment = {**os.environ, "ALLOC_ES_STORE": terminal.store, "TERM": "xterm-256color"}
-    with (out or Path(os.devnull)).open("w") as file:
-        with subprocess.Popen(
-            [*command, "--policy", f"{POLICIES}:leisurely"],
-            env=environment,
-            stdout=file if out else theirs,
-            stderr=theirs,
-        ) as process:
-            os.close(theirs)
-            seen = b""
-            try:
-                while part := os.read(ours, 65_536):
-                    seen += part
-            except OSError:
-                # Linux says so when the last process has closed its end.
-                pass
-        os.close(ours)
-    assert process.returncode == 0
-    return seen.decode()
-
-
 def test_progress_is_shown_on_a_terminal_and_the_lines_stand_whole_above_it(
     sqlite: Terminal, tmp_path: Path
 ) -> None:
     """Red when the display is drawn into the lines, or into a pipe."""
     path = tmp_path / "out"
-    seen = on_a_screen(sqlite, path)
+    leisurely = ("decide", "acme", "--policy", f"{POLICIES}:leisurely")
+    seen = sqlite.screen(*leisurely, out=path)
     assert "3/3" in seen
     assert "\x1b[2K" in seen
     assert path.read_text().count("is at generation 2") == 3
     assert "\x1b" not in path.read_text()
-    both = on_a_screen(sqlite, None)
+    both = sqlite.screen(*leisurely)
     for name in "abc":
         assert f"acme/{name} stays at generation 2: held, v2 is being tried" in both

@@ -141,39 +141,18 @@ def test_streams_that_are_closed_swallow(sqlite: Terminal, tmp_path: Path) -> No
     assert len(stored(sqlite)) == 10
 
 
-def on_a_screen(terminal: Terminal, path: str, out: Path | None) -> str:
-    """What a terminal behind stderr, and behind stdout if there is no file for it, is sent."""
-    ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "alloc_es.cli", "spawn", "acme", "triage", "--from", path]
-    environment = {**os.environ, "ALLOC_ES_STORE": terminal.store, "TERM": "xterm-256color"}
-    with (out or Path(os.devnull)).open("w") as file:
-        with subprocess.Popen(
-            command, env=environment, stdout=file if out else theirs, stderr=theirs
-        ) as process:
-            os.close(theirs)
-            seen = b""
-            try:
-                while part := os.read(ours, 65_536):
-                    seen += part
-            except OSError:
-                # Linux says so when the last process has closed its end.
-                pass
-        os.close(ours)
-    assert process.returncode == 0
-    return seen.decode()
-
-
 def test_progress_is_for_a_terminal_that_does_not_get_the_runs(
     sqlite: Terminal, tmp_path: Path
 ) -> None:
     """Red when a bar is drawn between the runs, in a pipe, or not at all."""
     path = csv_of(tmp_path / "runs.csv", 1_500)
-    seen = on_a_screen(sqlite, path, tmp_path / "out")
+    spawning = ("spawn", "acme", "triage", "--from", path)
+    seen = sqlite.screen(*spawning, out=tmp_path / "out")
     assert "1,500 runs, 0 failed, 100% of the file" in seen
     assert "elapsed" in seen
     assert "\x1b[2K" in seen
     assert len((tmp_path / "out").read_text().splitlines()) == 1_500
-    both = on_a_screen(sqlite, path, None)
+    both = sqlite.screen(*spawning)
     assert "\x1b" not in both
     assert both.count("\n") == 1_501
     assert "\x1b" not in spawned(sqlite, path).stderr

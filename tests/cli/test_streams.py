@@ -1,21 +1,19 @@
 """What reaches the streams: on a terminal, in a pipe, in a closed one, in other encodings."""
 
 import errno
-import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 import alloc_es
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import Terminal, until_closed
 
 LONG = "prompt-2026-11-with-shorter-instructions-v2"
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -48,18 +46,9 @@ def on_a_terminal(terminal: Terminal, *arguments: str, columns: int, **environme
             stderr=theirs,
         )
         os.close(theirs)
-        seen = _until_closed(screen)
+        seen = until_closed(screen)
         assert process.wait() == 0
     return seen.decode().replace("\r\n", "\n")
-
-
-def _until_closed(screen: io.RawIOBase) -> bytes:
-    seen = b""
-    # Linux fails with EIO, others read nothing, when the last process has closed its end.
-    with suppress(OSError):
-        while part := screen.read(65_536):
-            seen += part
-    return seen
 
 
 @pytest.mark.parametrize("columns", [30, 50, 80, 200])

@@ -138,6 +138,7 @@ def test_an_unknown_participant_is_refused_naming_the_known(sqlite_url: str) -> 
 
 
 KEY = WorkflowKey.parse("acme", "triage")
+# The types are wrong on purpose: callers need not check theirs.
 NO_REQUESTS: list[tuple[Any, type[Exception]]] = [
     (None, InvalidSetting),
     ("decide", InvalidSetting),

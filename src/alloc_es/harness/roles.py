@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from alloc_es.allocation import Allocation
 from alloc_es.arguments import parse_count
@@ -89,7 +89,7 @@ class Identity:
         granted = frozenset(parse_identifier("tenant id", tenant) for tenant in tenants)
         if not granted:
             raise InvalidSetting("tenants", "none was granted, so nothing could be done")
-        return cls(parse_identifier("actor", name), role, granted)  # type: ignore[arg-type]
+        return cls(parse_identifier("actor", name), cast(Role, role), granted)
 
     def authorise(self, request: Request) -> None:
         """Let a request pass, or raise `NotAuthorised`.
