@@ -112,6 +112,11 @@ class EventLog(Application[str], Generic[E]):
         """The event at one place of a stream, or None."""
         return self._one(self.recorder.select_events(stream, gt=version - 1, lte=version))
 
+    def between(self, stream: str, first: int, last: int) -> list[Recorded[E]]:
+        """The events of a stream at the places `first` to `last`, oldest first."""
+        rows = self.recorder.select_events(stream, gt=first - 1, lte=last)
+        return [self._recorded(row) for row in rows]
+
     def newest(self, stream: str) -> Recorded[E] | None:
         """The last event of a stream, or None; costs the same however long the stream is."""
         return self._one(self.recorder.select_events(stream, desc=True, limit=1))
