@@ -69,6 +69,7 @@ class Route:
             hash_version=routing.hash_version,
             actor=Actor(""),
             recorded_at=datetime.fromtimestamp(0, UTC),
+            decision_digest=self.digest,
         )
 
 

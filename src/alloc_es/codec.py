@@ -32,12 +32,33 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
 }
 """Stored name → model. A name is never reused and never derived from a class."""
 
-SCHEMA_VERSIONS: Mapping[str, int] = dict.fromkeys(EVENT_TYPES, 1)
+SCHEMA_VERSIONS: Mapping[str, int] = dict.fromkeys(EVENT_TYPES, 2)
 """Stored name → the schema version that this release writes."""
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+_DIGESTS = {
+    "AllocationCommitted": "previous_digest",
+    "ChallengerRegistered": "previous_digest",
+    "ChallengerRejectedWithoutReplacement": "previous_digest",
+    "RunSpawned": "decision_digest",
+}
+
+
+def _unchained(field: str) -> Upcaster:
+    """Events of schema version 1 carry no digest of another one."""
+
+    def upcast(fields: dict[str, Any]) -> dict[str, Any]:
+        if field in fields:
+            raise ValueError(f"its schema version 1 has no {field}")
+        return {**fields, field: None}
+
+    return upcast
+
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    (name, 1): _unchained(field) for name, field in _DIGESTS.items()
+}
 """(stored name, schema version) → what makes the next version's fields of that one's."""
 
 RUN_SPAWNED = "RunSpawned"
@@ -55,8 +76,9 @@ _TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z"
 # The names are sorted, as they are stored. Between what each run has of its own is what those
 # of a kind have in common, which is compared as it is.
 _RUN = re.compile(
-    rb'(\{"actor":")(%(own)s)(","arm":"[a-z]*","bucket":)(%(number)s),"decision_position":'
-    rb'(null|%(number)s)(,"episode":[^"]*"generation":[^"]*"hash_version":[^"]*"recorded_at":")'
+    rb'(\{"actor":")(%(own)s)(","arm":"[a-z]*","bucket":)(%(number)s)'
+    rb'(,(?:"decision_digest":(?:null|"[0-9a-f]*"),)?"decision_position":)(null|%(number)s)'
+    rb'(,"episode":[^"]*"generation":[^"]*"hash_version":[^"]*"recorded_at":")'
     rb'(%(time)s)","run_id":"(%(own)s)(","salt":"%(any)s","schema_version":[^"]*"slot":[^"]*'
     rb'"tenant_id":"%(any)s","unit":")(%(own)s)(","version":"%(any)s","workflow_id":"%(any)s"\})'
     % {b"own": _TEXT, b"any": _ANY_TEXT, b"number": _NUMBER, b"time": _TIME}
@@ -72,6 +94,23 @@ def encode(event: Event) -> tuple[str, bytes]:
     """
     name = _NAMES[type(event)]
     return name, _canonical(_fields(name, event)).encode()
+
+
+def encode_as(event: Event, schema_version: int) -> bytes:
+    """The canonical JSON that an event had in a schema version that it can have been read from.
+
+    Raises `ValueError` for one that no release has written.
+    """
+    name = _NAMES[type(event)]
+    fields = _fields(name, event) | {"schema_version": schema_version}
+    match schema_version:
+        case 1:
+            del fields[_DIGESTS[name]]
+        case 2:
+            pass
+        case _:
+            raise ValueError(f"no release writes schema version {schema_version} of {name}")
+    return _canonical(fields).encode()
 
 
 def digest(stored: bytes) -> str:
@@ -136,7 +175,7 @@ class RunReader:
         """
         with suppress(ValueError):
             common, _ = _parted(stored)
-            if common in self._kept or encode(run)[1] != stored:
+            if common in self._kept or encode_as(run, _schema_version(stored)) != stored:
                 return
             if len(self._kept) >= self._MOST_KEPT:
                 self._kept.clear()
@@ -153,8 +192,15 @@ def _parted(stored: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     found = _RUN.fullmatch(stored)
     if found is None:
         raise ValueError(stored)
-    head, actor, arm, bucket, position, episode, time, run_id, salt, unit, end = found.groups()
-    return (head, arm, episode, salt, end), (actor, bucket, position, time, run_id, unit)
+    head, actor, arm, bucket, decided, position, episode, time, run_id, salt, unit, end = (
+        found.groups()
+    )
+    return (head, arm, decided, episode, salt, end), (actor, bucket, position, time, run_id, unit)
+
+
+def _schema_version(stored: bytes) -> int:
+    version: int = from_json(stored)["schema_version"]
+    return version
 
 
 def _own_fields(own: tuple[bytes, ...]) -> dict[str, object]:

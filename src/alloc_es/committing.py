@@ -135,6 +135,7 @@ class Committer:
             if event is None:
                 assert state is not None
                 return Committed(found, state, None, attempts, replayed=False)
+            event = event.chained_to(newest)
             place = append(self._log, event, self._patience, deadline)
             if place.ours and place.holder:
                 self._learn(place.holder, begun)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Literal, TypeVar, assert_never
+from typing import Generic, Literal, Self, TypeVar, assert_never
 
 from pydantic import AwareDatetime, Field
 
@@ -28,7 +28,9 @@ class _Decided(Frozen):
 
     `allocation` is the whole allocation that the decision left behind, so the newest
     event of a stream is its state, and a log replays to the same buckets whatever a later
-    release does. `max_challengers` is the limit that held.
+    release does. `max_challengers` is the limit that held. `previous_digest` chains the
+    stream: it is the SHA-256, in hexadecimal, of the stored bytes of the decision before this
+    one, or of the stream's name for the first; None on what releases before 0.5 wrote.
     """
 
     command_id: CommandId
@@ -37,11 +39,17 @@ class _Decided(Frozen):
     recorded_at: AwareDatetime
     max_challengers: int
     allocation: Allocation
+    previous_digest: str | None = None
 
     @property
     def key(self) -> WorkflowKey:
         """The tenant and workflow that was decided on."""
         return self.allocation.key
+
+    def chained_to(self, previous: "Recorded[DecisionEvent] | None") -> Self:
+        """The same with the digest of the decision before it, which is None for the first."""
+        digest = previous.digest if previous else self.key.digest
+        return self.model_copy(update={"previous_digest": digest})
 
     @property
     def generation(self) -> int:
@@ -125,6 +133,8 @@ class RunSpawned(Frozen):
     is the range `[first, end)` of buckets, owned by `version` at `generation`, that it
     fell into. `decision_position` is the position in the decision log at which the
     generation was verified to be the newest, None where it was not verified.
+    `decision_digest` is the SHA-256, in hexadecimal, of the stored bytes of the decision that
+    made the generation; None on what releases before 0.5 wrote.
     """
 
     tenant_id: TenantId
@@ -142,6 +152,7 @@ class RunSpawned(Frozen):
     actor: Actor
     recorded_at: AwareDatetime
     decision_position: int | None = None
+    decision_digest: str | None = None
     replayed: bool = Field(default=False, exclude=True, repr=False)
     """True on an answer that an earlier call had recorded; never stored."""
 

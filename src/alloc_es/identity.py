@@ -1,6 +1,7 @@
 """Keys and ids, parsed at the edge, and the names of the streams they live in."""
 
 import unicodedata
+from hashlib import sha256
 from typing import NamedTuple, NewType
 
 from alloc_es.errors import InvalidIdentifier
@@ -52,6 +53,11 @@ class WorkflowKey(NamedTuple):
     def stream(self) -> str:
         """The name of the stream of this key's decisions; different keys, different names."""
         return f"{tenant_prefix(self.tenant_id)}{_escape(self.workflow_id)}"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the stream's name, which its first decision is chained to."""
+        return sha256(self.stream.encode()).hexdigest()
 
     def __str__(self) -> str:
         return f"{self.tenant_id}/{self.workflow_id}"

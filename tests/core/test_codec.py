@@ -17,11 +17,18 @@ from alloc_es import codec
 from alloc_es.clock import utc_now
 from alloc_es.decider import evolve
 from alloc_es.errors import UnreadableEvent
-from alloc_es.events import AllocationCommitted, DecisionEvent, RunSpawned
+from alloc_es.events import AllocationCommitted, DecisionEvent, Recorded, RunSpawned
+from alloc_es.rules import Timeline, decision_findings, run_chain
 from tests.core.given import register, reject, run, start
 
-GOLDEN = Path(__file__).parent / "golden" / "events-v1.jsonl"
-LINES: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+GOLDEN = Path(__file__).parent / "golden"
+LOGS: dict[int, list[dict[str, Any]]] = {
+    version: [
+        json.loads(line) for line in (GOLDEN / f"events-v{version}.jsonl").read_text().splitlines()
+    ]
+    for version in (1, 2)
+}
+LINES = LOGS[2]
 
 
 def decoded(line: dict[str, Any]) -> Any:
@@ -37,15 +44,55 @@ def stored(change: Callable[[dict[str, Any]], object] = lambda _: None) -> dict[
     return {**line, "state": json.dumps(fields)}
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['topic']}-{line['position']}")
-def test_a_golden_event_is_read_and_written_as_ever(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [(version, line) for version, lines in LOGS.items() for line in lines],
+    ids=lambda each: each if isinstance(each, int) else f"{each['topic']}-{each['position']}",
+)
+def test_a_golden_event_is_read_and_written_as_ever(version: int, line: dict[str, Any]) -> None:
     """Red when a field is renamed, added, dropped or formatted in another way."""
+    assert codec.encode_as(decoded(line), version) == line["state"].encode()
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['topic']}-{line['position']}")
+def test_an_event_is_written_in_the_newest_schema_version(line: dict[str, Any]) -> None:
+    """Red when `encode` writes another schema version than the newest golden log's."""
     assert codec.encode(decoded(line)) == (line["topic"], line["state"].encode())
 
 
-def test_the_golden_log_has_every_kind_and_every_decision() -> None:
-    events = [decoded(line) for line in LINES]
-    assert {line["topic"] for line in LINES} == set(codec.EVENT_TYPES)
+def test_a_schema_version_that_no_release_has_written_is_not_written() -> None:
+    """Red when `encode_as` answers for any version."""
+    with pytest.raises(ValueError, match="no release writes schema version 3"):
+        codec.encode_as(event(), 3)
+
+
+def test_an_event_of_schema_version_1_carries_no_digest() -> None:
+    """Red when the upcaster takes a digest that no release has written there."""
+    line = LOGS[1][1]
+    assert decoded(line).previous_digest is None
+    fields = json.loads(line["state"]) | {"previous_digest": "0" * 64}
+    with pytest.raises(UnreadableEvent, match="schema version 1 has no previous_digest"):
+        decoded({**line, "state": json.dumps(fields)})
+
+
+@pytest.mark.parametrize("version", LOGS)
+def test_a_golden_log_keeps_every_rule(version: int) -> None:
+    """Red when the chain of digests is computed in another way, or owed by version 1."""
+    timeline = Timeline()
+    recorded = [
+        Recorded(line["position"], decoded(line), codec.digest(line["state"].encode()))
+        for line in LOGS[version]
+    ]
+    decisions = [each for each in recorded if not isinstance(each.event, RunSpawned)]
+    assert list(decision_findings(decisions, timeline)) == []
+    runs = [each.event for each in recorded if isinstance(each.event, RunSpawned)]
+    assert [run_chain(timeline, run) for run in runs] == [None] * len(runs)
+
+
+@pytest.mark.parametrize("version", LOGS)
+def test_the_golden_log_has_every_kind_and_every_decision(version: int) -> None:
+    events = [decoded(line) for line in LOGS[version]]
+    assert {line["topic"] for line in LOGS[version]} == set(codec.EVENT_TYPES)
     made = {event.decision for event in events if isinstance(event, AllocationCommitted)}
     assert made == {"start", "split", "promotion", "replacement", "rollback"}
 
@@ -75,7 +122,7 @@ def test_bytes_are_canonical() -> None:
     again = json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     assert text == again
     assert "é 🚀" in text
-    assert json.loads(text)["schema_version"] == 1
+    assert json.loads(text)["schema_version"] == 2
 
 
 def test_the_mark_of_an_answer_given_before_is_not_stored() -> None:

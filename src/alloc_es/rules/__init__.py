@@ -3,6 +3,7 @@
 Everything here is pure and reads recorded events only, in the order of their positions.
 """
 
+from alloc_es.rules.chain import decision_chain, run_chain
 from alloc_es.rules.decisions import (
     Order,
     allocations,
@@ -23,11 +24,12 @@ from alloc_es.rules.runs import (
     run_findings,
     service,
 )
-from alloc_es.rules.timeline import Timeline
+from alloc_es.rules.timeline import Link, Timeline
 
 __all__ = [
     "RULES",
     "Finding",
+    "Link",
     "Order",
     "RunIds",
     "RunOrder",
@@ -35,11 +37,13 @@ __all__ = [
     "allocations",
     "begun",
     "challengers",
+    "decision_chain",
     "decision_findings",
     "findings",
     "newest",
     "rejections",
     "routing",
+    "run_chain",
     "run_findings",
     "service",
     "slots",

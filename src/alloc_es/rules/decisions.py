@@ -11,6 +11,7 @@ from alloc_es.events import (
     Recorded,
 )
 from alloc_es.identity import Version, WorkflowKey
+from alloc_es.rules.chain import decision_chain
 from alloc_es.rules.finding import Finding, found
 from alloc_es.rules.redeciding import decided_again, without
 from alloc_es.rules.timeline import Timeline
@@ -39,6 +40,7 @@ def decision_findings(
         }
         if not any(problems.values()):
             problems["transitions"] = transitions(before, event, timeline)
+        problems["chain"] = decision_chain(each, timeline)
         yield from (found(rule, each, problem) for rule, problem in problems.items() if problem)
         timeline.add(each)
 
@@ -147,6 +149,8 @@ def transitions(before: Allocation | None, event: DecisionEvent, timeline: Timel
         return f"its command is refused: {refusal}"
     if again is None:
         return "its command does nothing: what it asks for held already"
+    # What it is chained to is no part of what was decided: `chain` looks at it.
+    again = again.model_copy(update={"previous_digest": event.previous_digest})
     if again == event:
         return None
     return f"its command makes another event of it: {', '.join(_differing(again, event))} differ"

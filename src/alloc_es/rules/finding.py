@@ -34,6 +34,10 @@ RULES: Mapping[str, str] = {
         "none is on a version that was rejected or superseded by then."
     ),
     "run_ids": "A tenant gives out each run id once.",
+    "chain": (
+        "Every decision carries the digest of the one before it in its stream, and every run that "
+        "of the decision that allotted it; only what releases before 0.5 wrote carries none."
+    ),
     "begun": "No run was verified at a position before a decision that its call began behind.",
     "service": "Every run's version served at some moment from the beginning of its call on.",
 }

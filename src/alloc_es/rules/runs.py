@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.routing import Routing
+from alloc_es.rules.chain import run_chain
 from alloc_es.rules.decisions import decision_findings
 from alloc_es.rules.finding import Finding, found
 from alloc_es.rules.timeline import Timeline
@@ -49,6 +50,7 @@ def run_findings(
             "routing": routing(timeline, run),
             "newest": newest(timeline, run),
             "run_ids": run_ids(run),
+            "chain": run_chain(timeline, run),
         }
         floor = began_behind.get(run.originator_id) if began_behind else None
         if floor is not None:

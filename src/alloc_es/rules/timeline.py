@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from alloc_es.allocation import Allocation
 from alloc_es.events import DecisionEvent, Recorded
@@ -10,6 +11,13 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Router
 
 _MOST_ROUTERS = 4_096
+
+
+class Link(NamedTuple):
+    """A decision in the chain of its stream: its digest, and whether it carries one itself."""
+
+    digest: str
+    chained: bool
 
 
 class Timeline:
@@ -25,6 +33,7 @@ class Timeline:
         self._positions: defaultdict[WorkflowKey, list[int]] = defaultdict(list)
         self._allocations: defaultdict[WorkflowKey, list[Allocation]] = defaultdict(list)
         self._generations: dict[tuple[WorkflowKey, int], Allocation] = {}
+        self._links: dict[tuple[WorkflowKey, int], Link] = {}
         self._routers: dict[tuple[WorkflowKey, int], Router] = {}
         for each in decisions:
             self.add(each)
@@ -36,6 +45,8 @@ class Timeline:
         self._positions[key].append(decision.position)
         self._allocations[key].append(allocation)
         self._generations[key, allocation.generation] = allocation
+        link = Link(decision.digest, decision.event.previous_digest is not None)
+        self._links[key, allocation.generation] = link
 
     def last(self, key: WorkflowKey) -> Allocation | None:
         """The allocation of the last decision on a workflow; None before its first."""
@@ -57,6 +68,10 @@ class Timeline:
     def generation(self, key: WorkflowKey, generation: int) -> Allocation | None:
         """The allocation that a generation made, or None."""
         return self._generations.get((key, generation))
+
+    def link(self, key: WorkflowKey, generation: int) -> Link | None:
+        """The decision that made a generation as others are chained to it, or None."""
+        return self._links.get((key, generation))
 
     def router(self, key: WorkflowKey, generation: int) -> Router | None:
         """The router of a generation, or None; kept for the next run of it, for a while."""

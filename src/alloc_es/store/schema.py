@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from alloc_es.errors import SchemaTooNew, StoreNotInitialised
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 def check_version(found: int, where: str, *, migrate: bool) -> bool:

@@ -16,8 +16,8 @@ from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
 _LOOK_EVERY = 0.01
-# The schema version that has the logs and nothing beside them.
-_LEDGER_VERSION = 2
+# The schema versions that are about tables beside the logs.
+_BESIDE_THE_LOGS = range(3, 5)
 
 
 class SQLiteSession(Session):
@@ -139,8 +139,8 @@ class Scratch:
         self._connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA synchronous = OFF")
         with self.transaction(commit=True) as cursor:
-            for _, script in migrations("sqlite", _LEDGER_VERSION):
-                for statement in statements(script):
+            for version, script in migrations("sqlite", 0):
+                for statement in statements(script) if version in _BESIDE_THE_LOGS else ():
                     cursor.execute(statement)
 
     def desk(self) -> SQLiteDesk:
