@@ -48,6 +48,15 @@ class Timeline:
         link = Link(decision.digest, decision.event.previous_digest is not None)
         self._links[key, allocation.generation] = link
 
+    @property
+    def keys(self) -> Sequence[WorkflowKey]:
+        """The workflows that were decided on, in the order of their first decisions."""
+        return list(self._allocations)
+
+    def of(self, key: WorkflowKey) -> Sequence[Allocation]:
+        """Every allocation of a workflow, in the order of its decisions."""
+        return self._allocations.get(key, [])
+
     def last(self, key: WorkflowKey) -> Allocation | None:
         """The allocation of the last decision on a workflow; None before its first."""
         allocations = self._allocations.get(key)
