@@ -24,6 +24,7 @@ NAMES = [
     "DecisionEvent",
     "DecisionInsidePolicy",
     "Difference",
+    "Explanation",
     "Follower",
     "GenerationConflict",
     "Incarnation",
@@ -33,6 +34,7 @@ NAMES = [
     "InvalidSplit",
     "NoEarlierVersion",
     "NoSuchChallenger",
+    "NothingThen",
     "OutcomeUnknown",
     "PassStopped",
     "Patience",
@@ -59,6 +61,7 @@ NAMES = [
     "Trigger",
     "TriggerLost",
     "Triggers",
+    "UnknownRun",
     "UnknownWorkflow",
     "UnreadableEvent",
     "Verified",
@@ -101,6 +104,9 @@ WORKFLOW = {
     " | ChallengerRejectedWithoutReplacement]",
     "history": "(self) -> list[Recorded[AllocationCommitted | ChallengerRegistered"
     " | ChallengerRejectedWithoutReplacement]]",
+    "at": "(self, *, generation: int | None = None, position: int | None = None,"
+    " time: datetime | None = None) -> Recorded[AllocationCommitted | ChallengerRegistered"
+    " | ChallengerRejectedWithoutReplacement]",
     "spawn_run": SPAWNING,
     "aspawn_run": SPAWNING,
     "find_decision": "(self, command_id: str) -> Optional[Recorded[AllocationCommitted"

@@ -33,7 +33,9 @@ from alloc_es.events import (
     DecisionEvent,
     RunSpawned,
 )
+from alloc_es.explaining import Explanation
 from alloc_es.following import Follower
+from alloc_es.history_errors import NothingThen, UnknownRun
 from alloc_es.identity import WorkflowKey
 from alloc_es.incarnation import Incarnation
 from alloc_es.projection import Projection, Rows
@@ -73,6 +75,7 @@ __all__ = [
     "DecisionEvent",
     "DecisionInsidePolicy",
     "Difference",
+    "Explanation",
     "Follower",
     "GenerationConflict",
     "Incarnation",
@@ -82,6 +85,7 @@ __all__ = [
     "InvalidSplit",
     "NoEarlierVersion",
     "NoSuchChallenger",
+    "NothingThen",
     "OutcomeUnknown",
     "PassStopped",
     "Patience",
@@ -108,6 +112,7 @@ __all__ = [
     "Trigger",
     "TriggerLost",
     "Triggers",
+    "UnknownRun",
     "UnknownWorkflow",
     "UnreadableEvent",
     "Verified",

@@ -1,8 +1,10 @@
 """The handle on one workflow: every command and question about its allocation."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import TypeVar
 
+from alloc_es import timetravel
 from alloc_es.allocation import Allocation
 from alloc_es.arguments import (
     parse_generation,
@@ -173,11 +175,8 @@ class Workflow:
         `NoEarlierVersion` and `NoSuchChallenger`.
         """
         generation = parse_generation("to_generation", to_generation)
-        command = RollBack(
-            to_generation=generation,
-            target=self._current_at(generation),
-            drop=parse_versions(drop),
-        )
+        target, dropped = self._current_at(generation), parse_versions(drop)
+        command = RollBack(to_generation=generation, target=target, drop=dropped)
         return self.send(command, expected_generation, command_id, reason, actor)
 
     def allocation(self) -> Allocation:
@@ -202,6 +201,19 @@ class Workflow:
         if not events:
             raise UnknownWorkflow(self.key)
         return events
+
+    def at(
+        self,
+        *,
+        generation: int | None = None,
+        position: int | None = None,
+        time: datetime | None = None,
+    ) -> Recorded[DecisionEvent]:
+        """The decision that held at a generation, a position or a time; give exactly one.
+
+        Raises `NothingThen` and `UnknownWorkflow`. `alloc_es.timetravel` says when one counts.
+        """
+        return timetravel.at(self.history(), generation=generation, position=position, time=time)
 
     def spawn_run(
         self,

@@ -9,8 +9,10 @@ import pytest
 
 import alloc_es
 from alloc_es import errors
+from alloc_es.codec import digest
 from alloc_es.errors import AllocationError
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es.events import DecisionEvent, Recorded, RunSpawned
+from alloc_es.history_errors import NothingThen, UnknownRun
 from alloc_es.identity import WorkflowKey
 from alloc_es.pass_results import PassReport
 from alloc_es.scheduler_errors import DecisionInsidePolicy, IncarnationSuperseded, PassStopped
@@ -22,6 +24,7 @@ from tests.core.test_codec import LINES, decoded
 def examples() -> list[AllocationError]:
     events, state = run(start("v1"), register("v2"))
     event: DecisionEvent = events[-1]
+    recorded = Recorded(5, event, digest(b""))
     (spawned, *_) = (decoded(line) for line in LINES if line["topic"] == "RunSpawned")
     assert isinstance(spawned, RunSpawned)
     live = state.challenger_arms
@@ -61,6 +64,9 @@ def examples() -> list[AllocationError]:
         errors.OutcomeUnknown(KEY, "no answer", run_id="r-1"),
         IncarnationSuperseded("scheduler-a", 1, 2),
         IncarnationSuperseded("scheduler-a", 2, None),
+        NothingThen(KEY, recorded, recorded, generation=7),
+        NothingThen(KEY, recorded, recorded, time=at(1)),
+        UnknownRun(KEY.tenant_id, "r-1", "SQLite database x"),
         errors.UnknownWorkflow(KEY, (KEY, KEY)),
         DecisionInsidePolicy(KEY, KEY),
         PassStopped(PassReport((), 0, False), errors.StoreUnavailable("it is away")),

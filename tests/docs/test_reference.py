@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import alloc_es
-from alloc_es import cli, errors, reader_errors, scheduler_errors, scheduling
+from alloc_es import cli, errors, history_errors, reader_errors, scheduler_errors, scheduling
 from alloc_es.codec import EVENT_TYPES, SCHEMA_VERSIONS
 from tests.docs.documents import ROOT
 from tests.docs.test_blocks import schema_of, server_of
@@ -70,9 +70,10 @@ def default_of(parameter: inspect.Parameter) -> str:
 
 
 def error_classes() -> list[type[alloc_es.AllocationError]]:
+    modules = (errors, history_errors, reader_errors, scheduler_errors)
     return [
         kind
-        for name, kind in (vars(errors) | vars(reader_errors) | vars(scheduler_errors)).items()
+        for name, kind in {n: k for module in modules for n, k in vars(module).items()}.items()
         if isinstance(kind, type)
         and issubclass(kind, alloc_es.AllocationError)
         and name not in INTERNAL_ERRORS
@@ -131,6 +132,7 @@ def test_the_api_describes_every_member(kind: type) -> None:
         alloc_es.Column,
         alloc_es.Committed,
         alloc_es.Difference,
+        alloc_es.Explanation,
         alloc_es.Incarnation,
         alloc_es.Projection,
         alloc_es.ProjectionStatus,
