@@ -1,0 +1,325 @@
+"""Runs in Parquet files: each holds a range of positions of the run log."""
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from hashlib import sha256
+from itertools import groupby, islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from alloc_es.errors import InvalidSetting, UnreadableEvent
+from alloc_es.events import Recorded, RunSpawned
+from alloc_es.exchange.arrow import arrow
+from alloc_es.exchange.errors import ExportDamaged
+from alloc_es.exchange.files import written_whole
+from alloc_es.exchange.run_columns import (
+    RUN_COLUMNS,
+    NotAsWritten,
+    RunColumns,
+    RunRow,
+    RunWriter,
+)
+from alloc_es.store.log import PAGE, Batch
+from alloc_es.store.recorder import UNLIMITED, Stored
+
+BLOCK = 10_000
+"""How many positions the borders of ranges are multiples of; those of a row group."""
+
+SPAN = 100 * BLOCK
+"""How many positions a file holds at most."""
+
+_POSITION, _DIGEST = (list(RUN_COLUMNS).index(name) for name in ("position", "digest"))
+_NAME = re.compile(r"runs-(\d{20})\.parquet")
+_FACTS = b"alloc_es"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """What is known of a file of runs: it holds those at the positions `(after, up_to]`.
+
+    `first` and `last` are the positions of the first and the last of its `rows`; `digest` is
+    the SHA-256 of the rows' digests in their order, in hexadecimal, each with a line feed.
+    """
+
+    name: str
+    after: int
+    up_to: int
+    first: int
+    last: int
+    rows: int
+    digest: str
+
+
+def write_runs(
+    directory: Path,
+    rows: Iterable[Stored],
+    *,
+    after: int,
+    up_to: int,
+    span: int = SPAN,
+    report: Callable[[int], None] = lambda _: None,
+) -> Iterator[RunFile]:
+    """Write runs at the positions `(after, up_to]` to files, and say what each of them holds.
+
+    `rows` are the run log's in their order, from there on. A file ends where a multiple of
+    `span` does; it is written under another name until it is whole and on the disk. Where a
+    range holds no run there is no file. `report` is called with each position reached.
+
+    Raises `InvalidSetting` where `pyarrow` is missing.
+    """
+    arrow()
+    chosen = _between(rows, after, up_to)
+    for number, members in groupby(chosen, lambda row: (row.position - 1) // span):
+        begin, end = max(after, number * span), min(up_to, (number + 1) * span)
+        yield _write(directory, members, begin, end, report)
+
+
+def _between(rows: Iterable[Stored], after: int, up_to: int) -> Iterator[Stored]:
+    for row in rows:
+        if row.position > up_to:
+            return
+        if row.position <= after:
+            raise ValueError(f"position {row.position} does not follow {after}")
+        after = row.position
+        yield row
+
+
+def _write(
+    directory: Path,
+    rows: Iterable[Stored],
+    after: int,
+    up_to: int,
+    report: Callable[[int], None],
+) -> RunFile:
+    pa = arrow()
+    path = directory / run_file_name(up_to)
+    made, digests, count, first, last = RunWriter(), sha256(), 0, 0, 0
+    with (
+        written_whole(path) as part,
+        pa.parquet.ParquetWriter(part, _schema(), compression="zstd") as writer,
+    ):
+        for _, block in groupby(rows, lambda row: (row.position - 1) // BLOCK):
+            columns = list(zip(*map(made.row, block), strict=True))
+            first, last = first or columns[_POSITION][0], columns[_POSITION][-1]
+            count += len(columns[_POSITION])
+            digests.update("".join(f"{each}\n" for each in columns[_DIGEST]).encode())
+            writer.write_batch(pa.record_batch(_arrays(columns), schema=_schema()))
+            report(last)
+        found = RunFile(path.name, after, up_to, first, last, count, digests.hexdigest())
+        writer.add_key_value_metadata({_FACTS: json.dumps(asdict(found))})
+    return found
+
+
+def run_file_name(up_to: int) -> str:
+    """The name of the file whose range ends at a position."""
+    return f"runs-{up_to:020}.parquet"
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Any:
+    pa = arrow()
+    types = {"timestamp[us, tz=UTC]": pa.timestamp("us", "UTC")}
+    return pa.schema(
+        [
+            pa.field(name, types.get(kind) or pa.type_for_alias(kind), metadata={"meaning": said})
+            for name, (kind, said) in RUN_COLUMNS.items()
+        ]
+    )
+
+
+def _arrays(columns: Sequence[Sequence[object]]) -> list[Any]:
+    pa = arrow()
+    return [pa.array(values, field.type) for field, values in zip(_schema(), columns, strict=True)]
+
+
+class _Group(NamedTuple):
+    """A row group: the places of its file and itself, its rows' positions, and rows before it."""
+
+    file: "_File"
+    number: int
+    first: int
+    last: int
+    rows_before: int
+
+
+class _File:
+    """A file of runs that was opened, and is as far as its footer says what `RunFile` says."""
+
+    def __init__(self, path: Path) -> None:
+        pa = arrow()
+        self.path = path
+        self._rows = RunColumns()
+        try:
+            self.parquet = pa.parquet.ParquetFile(path)
+            facts = json.loads(self.parquet.metadata.metadata[_FACTS])
+            self.facts = RunFile(**facts)
+        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            problem = f"it is no whole file of runs: {' '.join(str(error).split())}"
+            raise ExportDamaged(path, None, problem) from error
+        if not self.parquet.schema_arrow.equals(_schema()):
+            raise ExportDamaged(path, None, "its columns are not those of a file of runs")
+        self.groups = list(self._groups())
+        self._check_facts()
+
+    def _groups(self) -> Iterator[_Group]:
+        metadata, before = self.parquet.metadata, 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            seen = group.column(0).statistics
+            if seen is None or not seen.has_min_max:
+                raise ExportDamaged(self.path, before + 1, "nothing says which positions follow")
+            yield _Group(self, number, seen.min, seen.max, before)
+            before += group.num_rows
+
+    def _check_facts(self) -> None:
+        facts = self.facts
+        for earlier, later in pairwise(self.groups):
+            if later.first <= earlier.last:
+                problem = f"position {later.first} does not follow {earlier.last}"
+                raise ExportDamaged(self.path, later.rows_before + 1, problem)
+        held = (self.groups[0].first, self.groups[-1].last) if self.groups else (0, 0)
+        if (
+            (facts.name, facts.rows) != (self.path.name, self.parquet.metadata.num_rows)
+            or (facts.first, facts.last) != held
+            or not facts.after < facts.first <= facts.last <= facts.up_to
+        ):
+            raise ExportDamaged(self.path, None, "it does not hold what its footer says")
+
+    def read(self, group: _Group, only: int | None = None) -> list[RunRow]:
+        """The rows of a row group, or the one at the position `only`. Raises `ExportDamaged`."""
+        rows: list[RunRow] = []
+        last = group.first - 1
+        try:
+            for row in self._rows.rows(self._columns(group, only)):
+                if not last < row.stored.position <= group.last:
+                    raise NotAsWritten(f"position {row.stored.position} does not follow {last}")
+                last = row.stored.position
+                rows.append(row)
+        except NotAsWritten as error:
+            line = group.rows_before + len(rows) + 1
+            raise ExportDamaged(self.path, line, str(error)) from None
+        return rows
+
+    def _columns(self, group: _Group, only: int | None) -> dict[str, list[Any]]:
+        pa = arrow()
+        try:
+            table = self.parquet.read_row_group(group.number)
+            if only is not None:
+                table = table.filter(pa.compute.equal(table["position"], only))
+            microseconds = table["recorded_at"].cast(pa.int64())
+            place = table.schema.get_field_index("recorded_at")
+            found: dict[str, list[Any]] = table.set_column(
+                place, "recorded_at", microseconds
+            ).to_pydict()
+        except (OSError, ValueError, pa.ArrowException) as error:
+            problem = f"its rows can't be read: {' '.join(str(error).split())}"
+            raise ExportDamaged(self.path, group.rows_before + 1, problem) from error
+        return found
+
+
+class RunFiles:
+    """The runs in the files of a directory, in the order of their positions.
+
+    Not safe for threads. What is read of a file has the bytes that its digests say, and its
+    positions rise; else, and where files overlap, `ExportDamaged` is raised. Raises
+    `InvalidSetting` where `pyarrow` is missing, or there is no such directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._files = [_File(path) for path in _paths(directory)]
+        for earlier, later in pairwise(self._files):
+            if later.facts.after < earlier.facts.up_to:
+                problem = f"its positions begin before those of {earlier.path.name} end"
+                raise ExportDamaged(later.path, None, problem)
+        self._groups = [group for file in self._files for group in file.groups]
+        self._ends = [group.last for group in self._groups]
+        self._read: tuple[_Group, list[RunRow]] | None = None
+
+    @property
+    def files(self) -> Sequence[RunFile]:
+        """What each file holds, in the order of their positions."""
+        return [file.facts for file in self._files]
+
+    @property
+    def first(self) -> int:
+        """The position of the first run, 0 where there is none."""
+        return self._groups[0].first if self._groups else 0
+
+    @property
+    def last(self) -> int:
+        """The position of the last run, 0 where there is none."""
+        return self._ends[-1] if self._ends else 0
+
+    def rows(self, after: int = 0, *, up_to: int = UNLIMITED) -> Iterator[RunRow]:
+        """The rows at positions `(after, up_to]`, in their order, as they were stored."""
+        for place in range(bisect_right(self._ends, after), len(self._groups)):
+            group = self._groups[place]
+            if group.first > up_to:
+                return
+            rows = self._of(group)
+            begin = bisect_right(rows, after, key=_position)
+            yield from rows[begin : bisect_right(rows, up_to, key=_position)]
+
+    def batch(self, after: int, *, up_to: int = UNLIMITED, limit: int = PAGE) -> Batch[RunSpawned]:
+        """The next runs behind a position, as `EventLog.batch` answers."""
+        events: list[Recorded[RunSpawned]] = []
+        for row in islice(self.rows(after, up_to=up_to), limit):
+            if isinstance(row.entry, UnreadableEvent):
+                return Batch(events, after, row.stored.position, row.entry)
+            after = row.stored.position
+            events.append(row.entry)
+        return Batch(events, after)
+
+    def at(self, position: int) -> Recorded[RunSpawned] | None:
+        """The run at a position, None where there is none; looks at one row group.
+
+        Raises `UnreadableEvent` for a row that is no run.
+        """
+        place = bisect_left(self._ends, position)
+        group = self._groups[place] if place < len(self._groups) else None
+        rows = group.file.read(group, only=position) if group else []
+        for row in rows:
+            if isinstance(row.entry, UnreadableEvent):
+                raise row.entry
+            return row.entry
+        return None
+
+    def check(self, report: Callable[[int], None] = lambda _: None) -> None:
+        """Read every row. Raises `ExportDamaged` where a file has others than it was given.
+
+        `report` is called with each position reached.
+        """
+        for file in self._files:
+            digests = sha256()
+            for group in file.groups:
+                for row in file.read(group):
+                    digests.update(f"{row.digest}\n".encode())
+                report(group.last)
+            if digests.hexdigest() != file.facts.digest:
+                raise ExportDamaged(file.path, None, "its rows are not those that were written")
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.parquet.close()
+
+    def _of(self, group: _Group) -> list[RunRow]:
+        """The rows of a row group; those read last are kept, as a batch is less than a group."""
+        if self._read is None or self._read[0] is not group:
+            self._read = (group, group.file.read(group))
+        return self._read[1]
+
+
+def _position(row: RunRow) -> int:
+    return row.stored.position
+
+
+def _paths(directory: Path) -> list[Path]:
+    try:
+        return sorted(each for each in directory.iterdir() if _NAME.fullmatch(each.name))
+    except OSError as error:
+        raise InvalidSetting("directory", f"{directory}: {error.strerror}") from error
