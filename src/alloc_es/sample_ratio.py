@@ -179,17 +179,22 @@ class _Arm:
         if self.place is None:
             return VersionRatio(*facts, None, None)
         part = math.log(self.place * (self.place + 1))
-        won = _capital(self.observed, self.units) - part
+        won = capital(self.observed, self.units) - part
         verdict: Verdict = "not enough data"
         if won >= threshold:
             verdict = "alarm"
-        elif _capital(0, self.units) - part >= threshold:
+        elif capital(0, self.units) - part >= threshold:
             verdict = "as expected"
         return VersionRatio(*facts, math.exp(-max(0.0, won)), verdict)
 
 
-def _capital(observed: int, units: Mapping[int, int]) -> float:
-    """The logarithm of what a capital of 1 became that was spread over the grid of bets."""
+def capital(observed: int, units: Mapping[int, int]) -> float:
+    """The logarithm of what a capital of 1 became that was spread over the grid of bets.
+
+    `units` came while their arm had the share, in basis points, that is their key; `observed`
+    of them fell on it. A *test martingale*: what it will be after the next unit is, on
+    average, what it is now, whatever share the arm has by then.
+    """
     stakes = [(count, _stakes(share)) for share, count in units.items()]
     bets = [
         observed * log_odds - math.fsum(count * stake[bet] for count, stake in stakes)
