@@ -1,9 +1,10 @@
 """alloc-es: who serves each workflow, decided by compare-and-swap and provable from a log."""
 
 from alloc_es.allocation import Allocation, Arm
-from alloc_es.app import Allocations, connect
+from alloc_es.app import Allocations
 from alloc_es.clock import Patience
 from alloc_es.committing import Committed
+from alloc_es.connecting import connect
 from alloc_es.errors import (
     AllocationError,
     AlreadyCurrent,

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from alloc_es.app import connect
+from alloc_es.connecting import connect
 from alloc_es.drill.drill import drill
 from alloc_es.drill.plan import FaultKind
 from alloc_es.drill.settings import Settings

@@ -20,12 +20,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from alloc_es.allocation import Allocation
-from alloc_es.app import Allocations, connect
+from alloc_es.app import Allocations
 from alloc_es.cli.documents import allocation_document, split_words
 from alloc_es.cli.options import AsJson, refuse_memory
 from alloc_es.cli.output import print_document, say
 from alloc_es.cli.race import Race, race
 from alloc_es.clock import new_id
+from alloc_es.connecting import connect
 from alloc_es.errors import ChallengerAlreadyLive
 from alloc_es.events import ChallengerRejectedWithoutReplacement, RunSpawned
 from alloc_es.routing import bucket_of

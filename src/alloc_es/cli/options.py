@@ -6,7 +6,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from alloc_es.app import DEFAULT_STORE, Allocations, connect
+from alloc_es.app import Allocations
+from alloc_es.connecting import DEFAULT_STORE, connect
 from alloc_es.errors import InvalidSetting, InvalidSplit
 from alloc_es.split import Share
 

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from alloc_es.app import Allocations, connect
+from alloc_es.app import Allocations
 from alloc_es.clock import new_id
+from alloc_es.connecting import connect
 from alloc_es.drill.account import Account
 from alloc_es.drill.aftermath import Aftermath
 from alloc_es.drill.checking import ACTOR, problems

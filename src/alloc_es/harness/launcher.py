@@ -10,9 +10,10 @@ from threading import Lock
 from types import MappingProxyType, TracebackType
 from typing import Self, assert_never, get_args
 
-from alloc_es.app import DEFAULT_TIMEOUT, Allocations, connect
+from alloc_es.app import Allocations
 from alloc_es.arguments import parse_count, parse_seconds
 from alloc_es.clock import new_id
+from alloc_es.connecting import DEFAULT_TIMEOUT, connect
 from alloc_es.errors import InvalidSetting
 from alloc_es.harness.budget import THREADS_PER_CORE, Budget
 from alloc_es.harness.cores import physical_cores
