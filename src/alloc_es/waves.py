@@ -35,7 +35,7 @@ MOST_AT_ONCE = 1_000
 _WINDOW = 100
 """How far a wave looks ahead for workflows that have not reached their own goal."""
 
-_Newest: TypeAlias = Mapping[str, Recorded[DecisionEvent] | UnreadableEvent]
+_Newest: TypeAlias = Mapping[str, Recorded[DecisionEvent] | AllocationError]
 
 
 class Plan(NamedTuple):
@@ -307,4 +307,4 @@ def _found(key: WorkflowKey, newest: _Newest) -> Found:
     found = newest.get(key.stream)
     if found is None:
         return UnknownWorkflow(key)
-    return found if isinstance(found, UnreadableEvent) else found.event.allocation
+    return found if isinstance(found, AllocationError) else found.event.allocation

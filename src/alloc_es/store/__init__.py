@@ -8,10 +8,11 @@ from typing import Any
 
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
-from alloc_es.events import DecisionEvent, Recorded, RunSpawned
+from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.incarnation import Incarnation
 from alloc_es.store.log import EventLog
 from alloc_es.store.recorder import LogName, StoreFactory
+from alloc_es.store.run_log import RunLog
 from alloc_es.store.session import Desk, Watch
 from alloc_es.wording import shown
 
@@ -31,7 +32,7 @@ class Store:
 
     where: str
     decisions: EventLog[DecisionEvent]
-    runs: EventLog[RunSpawned]
+    runs: RunLog
     desk: Desk
     watch: Callable[[], Watch]
     close_connections: Callable[[], None]
@@ -62,7 +63,7 @@ def open_store(
         return Store(
             factory.where,
             EventLog(factory, factory.log_recorder("decision_events")),
-            EventLog(factory, factory.log_recorder("run_events")),
+            RunLog(factory, factory.log_recorder("run_events")),
             factory.desk(),
             factory.watch,
             factory.close,

@@ -17,7 +17,7 @@ from eventsourcing.persistence import (
 from eventsourcing.utils import Environment, EnvType
 
 from alloc_es import codec
-from alloc_es.errors import UnreadableEvent
+from alloc_es.errors import AllocationError, UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Event, Recorded
 from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, StoreFactory
 
@@ -25,8 +25,8 @@ PAGE = 1_000
 """How many events are read from the store at a time."""
 
 
-Found = Mapping[str, Recorded[E] | UnreadableEvent]
-"""What lies in some streams, by their names; the error where it can't be read."""
+Found = Mapping[str, Recorded[E] | AllocationError]
+"""What lies in some streams, by their names; the error where it can't be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class EventLog(Application[str], Generic[E]):
         """The event of a stream that a command made, or None."""
         return self._one(self.recorder.select_command(stream, command_id))
 
-    def newest_of(self, streams: Sequence[str]) -> dict[str, Recorded[E] | UnreadableEvent]:
+    def newest_of(self, streams: Sequence[str]) -> dict[str, Recorded[E] | AllocationError]:
         """The last event of each of these streams that has one, by stream.
 
         One that can't be read is given as the error, so that it does not hide the others.

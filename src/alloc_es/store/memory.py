@@ -1,7 +1,7 @@
 """The store `memory:`: for tests and trials, gone when it is closed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import Any
 
@@ -9,7 +9,7 @@ from eventsourcing.persistence import IntegrityError, Notification, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder, POPOFactory
 
 from alloc_es.codec import POSITION, RUN_SPAWNED, digest
-from alloc_es.store.recorder import LogRecorder, Reroute, RunGroup, Stored, StoreFactory
+from alloc_es.store.recorder import Archive, LogRecorder, Reroute, RunGroup, Stored, StoreFactory
 from alloc_es.store.sqlite_desk import LookingWatch, Scratch, SQLiteDesk
 
 
@@ -92,6 +92,18 @@ class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
                 Stored(position, str(e.originator_id), e.originator_version, e.topic, e.state)
                 for position, e in enumerate(events, start=after + 1)
             ]
+
+    def archived_to(self) -> int:
+        """None are: nothing lasts here that could be moved."""
+        return 0
+
+    def select_archives(self) -> Sequence[Archive]:
+        """There are none."""
+        return []
+
+    def select_archived(self, originator_ids: Sequence[str]) -> Mapping[str, int]:  # noqa: ARG002
+        """None are."""
+        return {}
 
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group while nobody decides."""

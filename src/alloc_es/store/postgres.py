@@ -85,6 +85,25 @@ class PostgresRecorder(SqlRecorder, PostgresApplicationRecorder):
             ") AS newest"
         )
         self._select_newest = newest.format(select).as_bytes()
+        archives = Identifier(datastore.schema, "run_archives")
+        self._archived_to = (
+            SQL("SELECT coalesce(max(last_position), 0) AS last_position FROM {0}")
+            .format(archives)
+            .as_bytes()
+        )
+        self._select_archives = (
+            SQL("SELECT name, last_position, runs, digest FROM {0} ORDER BY last_position")
+            .format(archives)
+            .as_bytes()
+        )
+        self._select_archived = (
+            SQL(
+                "SELECT originator_id, position FROM {0} WHERE originator_id IN"
+                " (SELECT jsonb_array_elements_text(%s::jsonb))"
+            )
+            .format(Identifier(datastore.schema, "archived_runs"))
+            .as_bytes()
+        )
         decision = SQL("SELECT notification_id, {0} FROM {1}").format(
             columns, Identifier(datastore.schema, "decision_events")
         )

@@ -116,6 +116,11 @@ class PostgresSession(Session):
         assert isinstance(self._connection, BoundedConnection)
         self._connection.longest_wait = _LONG
 
+    def take_turn(self, table: str) -> None:
+        """Take a lock; for a log, the one that orders its commits."""
+        lock = "SELECT pg_advisory_xact_lock(1634496355, %s::regclass::oid::integer)"
+        self._connection.execute(lock, (table,))
+
     def _execute(self, statement: str, parameters: Sequence[object]) -> Cursor[Row]:
         cursor = self._connection.cursor(row_factory=tuple_row)
         return cursor.execute(_driven(statement), parameters)

@@ -54,6 +54,18 @@ class Stored(NamedTuple):
     state: bytes
 
 
+class Archive(NamedTuple):
+    """What a store knows of an archive of runs, which holds those up to `last_position`.
+
+    It begins behind the archive before it. `digest` is the SHA-256 of its manifest.
+    """
+
+    name: str
+    last_position: int
+    runs: int
+    digest: str
+
+
 class LogRecorder(ApplicationRecorder):
     """What an adapter's recorder does beyond the library's.
 
@@ -77,6 +89,18 @@ class LogRecorder(ApplicationRecorder):
         """The newest event of each of these streams that has one, in any order."""
 
     @abstractmethod
+    def archived_to(self) -> int:
+        """The last position of runs that were moved out of their log, 0 where none were."""
+
+    @abstractmethod
+    def select_archives(self) -> Sequence[Archive]:
+        """The archives that runs were moved to, in the order of their positions."""
+
+    @abstractmethod
+    def select_archived(self, originator_ids: Sequence[str]) -> Mapping[str, int]:
+        """The positions that the archived ones of these streams of runs had."""
+
+    @abstractmethod
     def insert_runs(self, group: RunGroup, reroute: Reroute) -> int:
         """Record a group of runs behind the fence; return the position it was verified at.
 
@@ -96,6 +120,9 @@ class SqlRecorder(LogRecorder):
     _select_heads: Any
     _select_newest: Any
     _select_batch: Any
+    _archived_to: Any
+    _select_archives: Any
+    _select_archived: Any
 
     @abstractmethod
     def _rows(self, statement: Any, *parameters: object) -> Sequence[Any]:
@@ -130,6 +157,21 @@ class SqlRecorder(LogRecorder):
     def select_newest(self, originator_ids: Sequence[str]) -> Sequence[StoredEvent]:
         """The newest event of each of these streams that has one."""
         return self._select(self._select_newest, json.dumps(originator_ids))
+
+    def archived_to(self) -> int:
+        """The last position of runs that were moved out of their log."""
+        (row,) = self._rows(self._archived_to)
+        return int(row["last_position"])
+
+    def select_archives(self) -> Sequence[Archive]:
+        """The archives that runs were moved to."""
+        rows = self._rows(self._select_archives)
+        return [Archive(*(row[name] for name in Archive._fields)) for row in rows]
+
+    def select_archived(self, originator_ids: Sequence[str]) -> Mapping[str, int]:
+        """The positions that the archived ones of these streams of runs had."""
+        rows = self._rows(self._select_archived, json.dumps(originator_ids))
+        return {row["originator_id"]: row["position"] for row in rows}
 
     def _select(self, statement: Any, *parameters: object) -> list[Notification]:
         return [notification(row) for row in self._rows(statement, *parameters)]

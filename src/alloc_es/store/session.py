@@ -66,6 +66,13 @@ class Session(ABC):
         would wait for it too.
         """
 
+    @abstractmethod
+    def take_turn(self, table: str) -> None:
+        """Wait for whoever has a turn at a table, and have it until the end of the transaction.
+
+        Whoever appends to a log has a turn at its table.
+        """
+
     def shown(self, name: str, build: int) -> str:  # noqa: ARG002 - see PostgreSQL's
         """What a view of a build's table says behind the name of that table."""
         return ""

@@ -73,6 +73,16 @@ class SQLiteRecorder(SqlRecorder, SQLiteApplicationRecorder):
             f"{select} WHERE notification_id > ? AND notification_id <= ?"
             " ORDER BY notification_id LIMIT ?"
         )
+        self._archived_to = (
+            "SELECT COALESCE(MAX(last_position), 0) AS last_position FROM run_archives"
+        )
+        self._select_archives = (
+            "SELECT name, last_position, runs, digest FROM run_archives ORDER BY last_position"
+        )
+        self._select_archived = (
+            "SELECT originator_id, position FROM archived_runs"
+            " WHERE originator_id IN (SELECT value FROM json_each(?))"
+        )
         self._select_page = (
             f"{select} WHERE notification_id >= ? AND notification_id <= ?"
             " AND (json_array_length(?) = 0 OR topic IN (SELECT value FROM json_each(?)))"

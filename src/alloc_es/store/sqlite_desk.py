@@ -72,6 +72,9 @@ class SQLiteSession(Session):
     def take_time(self) -> None:
         """Nothing: a transaction has the database to itself from its beginning."""
 
+    def take_turn(self, table: str) -> None:
+        """Nothing: a transaction has the database to itself from its beginning."""
+
     def _write(self, table: Table, statement: str, rows: Sequence[Row]) -> None:
         times = table.places("time")
         try:
