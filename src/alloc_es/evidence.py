@@ -7,12 +7,11 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from alloc_es.app import Allocations
-from alloc_es.connecting import connect
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
 from alloc_es.store import EventLog
-from alloc_es.store.recorder import UNLIMITED, LogName
+from alloc_es.store.recorder import UNLIMITED, LogName, Stored
 
 BLOCK = 10_000
 """How many positions of a log make a block: what is read, sealed and checked as one."""
@@ -50,6 +49,9 @@ class Evidence(Protocol):
     ) -> Iterator[Recorded[RunSpawned] | Unreadable]:
         """The run log behind a position, up to another one."""
 
+    def stored(self, log: LogName, after: int = 0, up_to: int = UNLIMITED) -> Iterator[Stored]:
+        """The rows of a log as they are stored, whatever can be read of them."""
+
     def parts(self) -> Sequence[tuple[int, int]]:
         """The run log in parts `(after, up_to]`, in order, with borders at multiples of `BLOCK`.
 
@@ -83,10 +85,12 @@ def open_evidence(where: "str | Path | Allocations", *, archives: Sequence[Path]
     """
     if isinstance(where, Allocations):
         return StoreEvidence(where, owned=False)
-    if is_url(where):
-        return StoreEvidence(connect(str(where), migrate=False, archives=archives))
+    # What reads exports is also what reads archives, which `connect` may be given.
+    from alloc_es.connecting import connect
     from alloc_es.exchange import open_export
 
+    if is_url(where):
+        return StoreEvidence(connect(str(where), migrate=False, archives=archives))
     return open_export(Path(where))
 
 
@@ -118,6 +122,13 @@ class StoreEvidence:
     ) -> Iterator[Recorded[RunSpawned] | Unreadable]:
         """The run log behind a position, up to another one."""
         return _rows(self.allocations, self.allocations._store.runs, after, up_to)
+
+    def stored(self, log: LogName, after: int = 0, up_to: int = UNLIMITED) -> Iterator[Stored]:
+        """The rows of a log as they are stored, whatever can be read of them."""
+        rows = self.allocations._store.log(log)
+        while page := self.allocations._insist(partial(rows.stored, after, up_to=up_to)):
+            yield from page
+            after = page[-1].position
 
     def parts(self) -> Sequence[tuple[int, int]]:
         """Parts of 50,000 positions up to the log's end."""

@@ -19,7 +19,7 @@ from eventsourcing.utils import Environment, EnvType
 from alloc_es import codec
 from alloc_es.errors import AllocationError, UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Event, Recorded
-from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, StoreFactory
+from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, Stored, StoreFactory
 
 PAGE = 1_000
 """How many events are read from the store at a time."""
@@ -163,6 +163,10 @@ class EventLog(Application[str], Generic[E]):
             after = row[0]
             events.append(Recorded(after, cast(E, event), codec.digest(row[4])))
         return Batch(events, after)
+
+    def stored(self, after: int, *, up_to: int = UNLIMITED, limit: int = PAGE) -> Sequence[Stored]:
+        """The next rows behind a position as they are stored; none at the end of the log."""
+        return [Stored(*row) for row in self.recorder.select_batch(after, up_to, limit)]
 
     def end(self) -> int:
         """The last position of the log, 0 when it is empty."""
