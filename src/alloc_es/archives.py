@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import file_digest
+from itertools import islice
 from pathlib import Path
 from threading import local
 from typing import Any
@@ -15,7 +16,7 @@ from alloc_es.events import Recorded, RunSpawned
 from alloc_es.exchange.files import written_whole
 from alloc_es.exchange.parquet_runs import RunFile, RunFiles
 from alloc_es.store.log import Batch
-from alloc_es.store.recorder import Archive
+from alloc_es.store.recorder import Archive, Stored
 
 MANIFEST = "manifest.json"
 """The file that says what is in an archive. It is the last one to be written."""
@@ -109,15 +110,25 @@ class AttachedArchive:
 
     def batch(self, after: int, *, up_to: int, limit: int) -> Batch[RunSpawned]:
         """The next runs behind a position, of one file. Raises `ArchiveMismatch`."""
-        place = bisect_right(self._ends, after)
-        self._check(self.manifest.files[place])
-        up_to = min(up_to, self._ends[place])
+        up_to = min(up_to, self._end_of_file(after))
         return self._files().batch(after, up_to=up_to, limit=limit)
+
+    def stored(self, after: int, *, up_to: int, limit: int) -> Sequence[Stored]:
+        """The next rows behind a position, of one file. Raises `ArchiveMismatch`."""
+        up_to = min(up_to, self._end_of_file(after))
+        rows = islice(self._files().rows(after, up_to=up_to), limit)
+        return [row.stored for row in rows]
 
     def at(self, position: int) -> Recorded[RunSpawned] | None:
         """The run at a position, or None. Raises `ArchiveMismatch`."""
         self._check(self.manifest.files[bisect_left(self._ends, position)])
         return self._files().at(position)
+
+    def _end_of_file(self, after: int) -> int:
+        """The last position in the file that holds the next run behind one."""
+        place = bisect_right(self._ends, after)
+        self._check(self.manifest.files[place])
+        return self._ends[place]
 
     def _files(self) -> RunFiles:
         found: RunFiles | None = getattr(self._own, "files", None)
@@ -145,6 +156,11 @@ class Archives:
         """The next runs behind a position; None where they are in none of these archives."""
         held = self._with(after + 1)
         return None if held is None else held.batch(after, up_to=up_to, limit=limit)
+
+    def stored(self, after: int, *, up_to: int, limit: int) -> Sequence[Stored] | None:
+        """The next rows behind a position; None where they are in none of these archives."""
+        held = self._with(after + 1)
+        return None if held is None else held.stored(after, up_to=up_to, limit=limit)
 
     def at(self, position: int) -> Recorded[RunSpawned] | None:
         """The run at a position; None where it is in none of these archives."""

@@ -8,7 +8,7 @@ from alloc_es.archive_errors import RunArchived, RunsArchived
 from alloc_es.errors import AllocationError
 from alloc_es.events import Recorded, RunSpawned
 from alloc_es.store.log import PAGE, Batch, EventLog
-from alloc_es.store.recorder import UNLIMITED
+from alloc_es.store.recorder import UNLIMITED, Stored
 
 
 class Archives(Protocol):
@@ -16,6 +16,9 @@ class Archives(Protocol):
 
     def batch(self, after: int, *, up_to: int, limit: int) -> Batch[RunSpawned] | None:
         """The next runs behind a position; None where they are in none of these archives."""
+
+    def stored(self, after: int, *, up_to: int, limit: int) -> Sequence[Stored] | None:
+        """The next rows behind a position; None where they are in none of these archives."""
 
     def at(self, position: int) -> Recorded[RunSpawned] | None:
         """The run at a position; None where it is in none of these archives."""
@@ -44,6 +47,19 @@ class RunLog(EventLog[RunSpawned]):
         # Behind the read, from which an archive that came in between has taken runs away.
         self.require(after, up_to=up_to)
         return batch
+
+    def stored(self, after: int, *, up_to: int = UNLIMITED, limit: int = PAGE) -> Sequence[Stored]:
+        """The next rows behind a position as they are stored; none at the end of the log.
+
+        Raises `RunsArchived` where they are in an archive that is not at hand.
+        """
+        if self.archives is not None:
+            archived = self.archives.stored(after, up_to=up_to, limit=limit)
+            if archived is not None:
+                return archived
+        rows = super().stored(after, up_to=up_to, limit=limit)
+        self.require(after, up_to=up_to)
+        return rows
 
     def require(self, after: int, *, up_to: int = UNLIMITED) -> None:
         """Raise `RunsArchived` where the runs behind a position are in no archive at hand."""
