@@ -14,6 +14,7 @@ from alloc_es.rules.decisions import (
     transitions,
 )
 from alloc_es.rules.finding import RULES, Finding
+from alloc_es.rules.quick import QuickLook
 from alloc_es.rules.runs import (
     RunIds,
     RunOrder,
@@ -31,6 +32,7 @@ __all__ = [
     "Finding",
     "Link",
     "Order",
+    "QuickLook",
     "RunIds",
     "RunOrder",
     "Timeline",

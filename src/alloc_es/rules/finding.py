@@ -38,6 +38,16 @@ RULES: Mapping[str, str] = {
         "Every decision carries the digest of the one before it in its stream, and every run that "
         "of the decision that allotted it; only what releases before 0.5 wrote carries none."
     ),
+    "readable": "Every row is an event that this release knows, in the place where it lies.",
+    "deliveries": (
+        "Each consumer of triggers was given each rejection without replacement since it began "
+        "once, and nothing else, and has acknowledged it or still has to."
+    ),
+    "read_models": "Every read model is what a fresh fold of the logs makes.",
+    "seal": "Nothing up to a sealed position was changed, removed or inserted.",
+    "sample_ratio": (
+        "The units that each version got are as many as its shares promise, but for chance."
+    ),
     "begun": "No run was verified at a position before a decision that its call began behind.",
     "service": "Every run's version served at some moment from the beginning of its call on.",
 }
@@ -49,15 +59,16 @@ class Finding:
     """An event that broke a rule: where it lies, whose it is, and what is wrong with it.
 
     `rule` is a name in `RULES`. `generation` is the one that a decision made or that a run
-    was allotted at; `command_id` is a decision's, `run_id` a run's, and the other is None.
+    was allotted at; `command_id` is a decision's, `run_id` a run's. What does not lie at a
+    place in a log, or is not known to be anybody's, has None there.
     """
 
     rule: str
-    log: Literal["decisions", "runs"]
-    position: int
-    generation: int
-    tenant_id: str
-    workflow_id: str
+    log: Literal["decisions", "runs"] | None
+    position: int | None
+    generation: int | None
+    tenant_id: str | None
+    workflow_id: str | None
     command_id: str | None
     run_id: str | None
     problem: str
@@ -68,11 +79,19 @@ class Finding:
         return RULES[self.rule]
 
     def __str__(self) -> str:
-        what = f"command {self.command_id}" if self.run_id is None else f"run {self.run_id}"
-        return (
-            f"{self.log}, position {self.position}: {what} of {self.tenant_id}/{self.workflow_id}, "
-            f"generation {self.generation}: {self.problem} ({self.rule}: {self.text})"
-        )
+        place = f"{self.log}, position {self.position}" if self.position is not None else self.log
+        said = ": ".join(filter(None, (place, self._whose(), self.problem)))
+        return f"{said} ({self.rule}: {self.text})"
+
+    def _whose(self) -> str:
+        """What broke the rule, and whose it is, as far as that is known."""
+        event = f"run {self.run_id}" if self.run_id is not None else ""
+        if self.command_id is not None:
+            event = f"command {self.command_id}"
+        key = f"{self.tenant_id}/{self.workflow_id}" if self.workflow_id is not None else ""
+        whose = " of ".join(filter(None, (event, key)))
+        generation = f"generation {self.generation}" if self.generation is not None else ""
+        return ", ".join(filter(None, (whose, generation)))
 
 
 def found(rule: str, each: Recorded[DecisionEvent] | Recorded[RunSpawned], problem: str) -> Finding:

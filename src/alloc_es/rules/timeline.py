@@ -78,6 +78,19 @@ class Timeline:
         """The allocation that a generation made, or None."""
         return self._generations.get((key, generation))
 
+    def newest_during(self, key: WorkflowKey, generation: int) -> tuple[int, int] | None:
+        """The positions `[first, end)` at which a generation was the newest of its workflow.
+
+        None where the generations of the workflow are not 1, 2, 3, … up to it.
+        """
+        allocations, positions = self.of(key), self._positions.get(key, ())
+        if not 0 < generation <= len(allocations):
+            return None
+        if allocations[generation - 1].generation != generation:
+            return None
+        later = positions[generation] if generation < len(positions) else self.end + 1
+        return positions[generation - 1], later
+
     def link(self, key: WorkflowKey, generation: int) -> Link | None:
         """The decision that made a generation as others are chained to it, or None."""
         return self._links.get((key, generation))
