@@ -13,6 +13,8 @@ NAMES = [
     "AllocationError",
     "Allocations",
     "AlreadyCurrent",
+    "ArchiveMismatch",
+    "ArchivedMeanwhile",
     "Arm",
     "ChallengerAlreadyLive",
     "ChallengerRegistered",
@@ -34,6 +36,7 @@ NAMES = [
     "InvalidSplit",
     "NoEarlierVersion",
     "NoSuchChallenger",
+    "NotYetFollowed",
     "NothingThen",
     "OutcomeUnknown",
     "PassStopped",
@@ -49,8 +52,10 @@ NAMES = [
     "Refusal",
     "Routing",
     "Rows",
+    "RunArchived",
     "RunIdTaken",
     "RunSpawned",
+    "RunsArchived",
     "SchemaTooNew",
     "Share",
     "SpawnCounts",
@@ -76,6 +81,7 @@ CONNECT = (
     "(url: str = 'sqlite:///alloc.db', *, actor: str | None = None,"
     " incarnation: Incarnation | None = None, max_challengers: int = 1,"
     " timeout: float = 10.0, cached_workflows: int = 10000, migrate: bool = True,"
+    " archives: Iterable[str | Path] = (),"
     " clock: Callable[[], datetime] = utc_now,"
     " new_id: Callable[[], str] = new_id, patience: Patience | None = None) -> Allocations"
 )
@@ -125,6 +131,7 @@ WORKFLOW = {
 ALLOCATIONS = [
     "close",
     "decisions",
+    "explain_run",
     "list",
     "new_incarnation",
     "newest_incarnation",

@@ -2,6 +2,13 @@
 
 from alloc_es.allocation import Allocation, Arm
 from alloc_es.app import Allocations
+from alloc_es.archive_errors import (
+    ArchivedMeanwhile,
+    ArchiveMismatch,
+    NotYetFollowed,
+    RunArchived,
+    RunsArchived,
+)
 from alloc_es.clock import Patience
 from alloc_es.committing import Committed
 from alloc_es.connecting import connect
@@ -65,6 +72,8 @@ __all__ = [
     "AllocationError",
     "Allocations",
     "AlreadyCurrent",
+    "ArchiveMismatch",
+    "ArchivedMeanwhile",
     "Arm",
     "ChallengerAlreadyLive",
     "ChallengerRegistered",
@@ -86,6 +95,7 @@ __all__ = [
     "InvalidSplit",
     "NoEarlierVersion",
     "NoSuchChallenger",
+    "NotYetFollowed",
     "NothingThen",
     "OutcomeUnknown",
     "PassStopped",
@@ -101,8 +111,10 @@ __all__ = [
     "Refusal",
     "Routing",
     "Rows",
+    "RunArchived",
     "RunIdTaken",
     "RunSpawned",
+    "RunsArchived",
     "SchemaTooNew",
     "Share",
     "SpawnCounts",

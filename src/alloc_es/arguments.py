@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from inspect import iscoroutinefunction
+from pathlib import Path
 
 from alloc_es.errors import InvalidSetting, InvalidSplit
 from alloc_es.identity import Version, parse_identifier
@@ -64,6 +65,16 @@ def parse_seconds(setting: str, value: object, most: float) -> float:
         problem = f"{shown(value)} is not within {_SHORTEST_TIMEOUT}..{most} seconds"
         raise InvalidSetting(setting, problem)
     return value
+
+
+def parse_paths(setting: str, value: object) -> list[Path]:
+    """Paths as a caller gave them; raises `InvalidSetting` for what is no list of them."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidSetting(setting, f"{shown(value)} is no list of paths")
+    try:
+        return [Path(each) for each in value]
+    except TypeError as error:
+        raise InvalidSetting(setting, f"{shown(value)} holds what is no path") from error
 
 
 def parse_generation(setting: str, value: object) -> int | None:

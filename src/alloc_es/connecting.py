@@ -1,15 +1,16 @@
 """Connecting to a store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from alloc_es.app import Allocations
-from alloc_es.arguments import parse_count, parse_timeout
+from alloc_es.arguments import parse_count, parse_paths, parse_timeout
 from alloc_es.clock import Patience, aware_time, new_id, utc_now
 from alloc_es.identity import Actor, parse_identifier
 from alloc_es.incarnation import Incarnation, parse_incarnation
-from alloc_es.store import open_store
+from alloc_es.store import Store, open_store
 
 DEFAULT_STORE = "sqlite:///alloc.db"
 DEFAULT_ACTOR = "application"
@@ -28,6 +29,7 @@ def connect(
     timeout: float = DEFAULT_TIMEOUT,
     cached_workflows: int = 10_000,
     migrate: bool = True,
+    archives: Iterable[str | Path] = (),
     clock: Callable[[], datetime] = utc_now,
     new_id: Callable[[], str] = new_id,
     patience: Patience | None = None,
@@ -50,11 +52,13 @@ def connect(
     may take as long again, a run that is being recorded as long again but at most 1 second;
     `connect` itself gives up on a server that can't be reached after 2. The allocations of the
     `cached_workflows` workflows used last are kept in memory: about 1 KB each, and 3 KB
-    where runs are spawned. `clock`, `new_id` (for command ids and salts) and `patience`
+    where runs are spawned. `archives` are directories of `alloc_es.archiving.archive`, from which
+    the runs are read that were moved there; what is in others is refused, with `RunsArchived` or
+    `RunArchived`. `clock`, `new_id` (for command ids and salts) and `patience`
     replace the sources of time, randomness and waiting.
 
-    Raises `InvalidSetting`, `StoreUnavailable` (also `StoreNotInitialised` and
-    `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
+    Raises `InvalidSetting`, `ArchiveMismatch`, `StoreUnavailable` (also `StoreNotInitialised`
+    and `SchemaTooNew`). Close what it returns, or use it in a `with` statement.
     """
     parse_count("max_challengers", max_challengers, _MOST_CHALLENGERS)
     parse_count("cached_workflows", cached_workflows, _MOST_CACHED)
@@ -65,7 +69,10 @@ def connect(
     parsed_actor = Actor(parse_identifier("actor", actor))
     patience = patience or Patience(timeout)
     parse_timeout(patience.timeout)
+    directories = parse_paths("archives", archives)
     store = open_store(url, patience=patience, migrate=migrate, incarnation=incarnation)
+    if directories:
+        _attach(store, directories, patience)
     return Allocations(
         store,
         actor=parsed_actor,
@@ -75,3 +82,15 @@ def connect(
         clock=partial(aware_time, clock),
         new_id=new_id,
     )
+
+
+def _attach(store: Store, directories: Sequence[Path], patience: Patience) -> None:
+    """Let the runs that are archived in some directories be read from there."""
+    from alloc_es.archives import attach
+
+    try:
+        known = patience.insist(store.runs.recorder.select_archives)
+        store.runs.archives = attach(directories, known)
+    except BaseException:
+        store.close()
+        raise

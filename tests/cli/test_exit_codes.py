@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alloc_es import cli, errors, history_errors, reader_errors, scheduler_errors
+from alloc_es import archive_errors, cli, errors, history_errors, reader_errors, scheduler_errors
 from alloc_es.cli import demo
 from alloc_es.errors import AllocationError, AnswerLost
 from alloc_es.store.log import EventLog
@@ -199,7 +199,7 @@ def test_every_error_has_an_exit_code() -> None:
     """Red when a class of errors is left out of the table."""
     kinds = [
         kind
-        for module in (errors, history_errors, reader_errors, scheduler_errors)
+        for module in (archive_errors, errors, history_errors, reader_errors, scheduler_errors)
         for kind in vars(module).values()
         if isinstance(kind, type)
         and issubclass(kind, AllocationError)

@@ -9,6 +9,13 @@ import pytest
 
 import alloc_es
 from alloc_es import errors
+from alloc_es.archive_errors import (
+    ArchivedMeanwhile,
+    ArchiveMismatch,
+    NotYetFollowed,
+    RunArchived,
+    RunsArchived,
+)
 from alloc_es.codec import digest
 from alloc_es.errors import AllocationError
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
@@ -66,6 +73,12 @@ def examples() -> list[AllocationError]:
         IncarnationSuperseded("scheduler-a", 2, None),
         NothingThen(KEY, recorded, recorded, generation=7),
         NothingThen(KEY, recorded, recorded, time=at(1)),
+        RunsArchived("2026-10", archived_to=20, after=3),
+        RunArchived(KEY.tenant_id, "r-1", position=3, archive="2026-10"),
+        NotYetFollowed("run_ledger", "live", position=3, up_to=20),
+        NotYetFollowed("run_ledger", "building", position=0, up_to=20),
+        ArchivedMeanwhile("somewhere", archive="2026-10", archived_to=20),
+        ArchiveMismatch("somewhere", "it holds no archive"),
         UnknownRun(KEY.tenant_id, "r-1", "SQLite database x"),
         errors.UnknownWorkflow(KEY, (KEY, KEY)),
         DecisionInsidePolicy(KEY, KEY),

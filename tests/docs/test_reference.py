@@ -12,7 +12,15 @@ import psycopg
 import pytest
 
 import alloc_es
-from alloc_es import cli, errors, history_errors, reader_errors, scheduler_errors, scheduling
+from alloc_es import (
+    archive_errors,
+    cli,
+    errors,
+    history_errors,
+    reader_errors,
+    scheduler_errors,
+    scheduling,
+)
 from alloc_es.codec import EVENT_TYPES, SCHEMA_VERSIONS
 from tests.docs.documents import ROOT
 from tests.docs.test_blocks import schema_of, server_of
@@ -70,7 +78,7 @@ def default_of(parameter: inspect.Parameter) -> str:
 
 
 def error_classes() -> list[type[alloc_es.AllocationError]]:
-    modules = (errors, history_errors, reader_errors, scheduler_errors)
+    modules = (archive_errors, errors, history_errors, reader_errors, scheduler_errors)
     return [
         kind
         for name, kind in {n: k for module in modules for n, k in vars(module).items()}.items()

@@ -1,5 +1,6 @@
 """The exit codes, each for what a caller does next."""
 
+from alloc_es.archive_errors import ArchivedMeanwhile, ArchiveMismatch
 from alloc_es.drill.errors import RestartFailed
 from alloc_es.errors import (
     AllocationError,
@@ -35,6 +36,8 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (ProjectionNotBuilt, 1),
     (ProjectionOutdated, 1),
     (TriggerLost, 3),
+    (ArchivedMeanwhile, 3),
+    (ArchiveMismatch, 6),
     (ProjectionBehind, 4),
     (ProjectionStopped, 6),
 )
