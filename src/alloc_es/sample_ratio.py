@@ -89,17 +89,17 @@ def sample_ratio(epochs: Sequence[Epoch], *, alpha: float = ALPHA, tests: int = 
 
     The test of each challenger, it against the rest, is a test martingale. A unit of an epoch
     falls on it with the known probability s, also if that was decided in the light of the
-    units before it. A bet that its odds are r times those multiplies
-    a capital of 1 by r / (1 - s + r s) for each unit that falls on it and by 1 / (1 - s + r s)
-    for each other one; the capital is spread evenly over a fixed grid of r. If nothing is
-    wrong it grows to c times its beginning, ever, with a probability of at most 1 / c (Ville,
-    "Étude critique de la notion de collectif", 1939). So its inverse is a p-value at every
-    time of looking. Bets on a grid: the method of mixtures (Robbins, "Statistical methods
-    related to the law of the iterated logarithm", Annals of Mathematical Statistics 41, 1970).
-    For sample ratios, also where probabilities change with time: Lindon and Malek,
-    "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022. The k-th challenger of
-    the workflow gets 1 / (k (k + 1)) of `alpha`, as challengers to come are not known; and
-    each of the tests a part of 1 / `tests`.
+    units before. A bet that its odds are r times those multiplies a capital of 1 by
+    r / (1 - s + r s) for each unit that falls on it and by 1 / (1 - s + r s) for each other
+    one; the capital is spread evenly over a fixed grid of r. If nothing is wrong it grows to
+    c times its beginning, ever, with a probability of at most 1 / c (Ville, "Étude critique
+    de la notion de collectif", 1939). So its inverse is a p-value at every time of looking.
+    Many bets at once: the method of mixtures (Robbins, "Statistical methods related to the
+    law of the iterated logarithm", Annals of Mathematical Statistics 41, 1970). For sample
+    ratios, also where probabilities change with time: Lindon and Malek, "Anytime-Valid
+    Inference for Multinomial Count Data", NeurIPS 2022. The k-th challenger of the workflow
+    gets 1 / (k (k + 1)) of `alpha`, as nobody knows how many will come, and each workflow
+    1 / `tests` of it.
 
     `p_value` is Pearson's chi-squared of the differences summed over the epochs, with their
     covariance, where at least 5 units are expected on every arm. (With one epoch that is the
@@ -250,8 +250,8 @@ def _verdict(versions: Iterable[VersionRatio], live: set[str]) -> Verdict:
     said = {each.version: each.verdict for each in versions if each.verdict}
     if "alarm" in said.values():
         return "alarm"
-    asked = [said[version] for version in live]
-    enough = set(asked) == {"as expected"} if live else "as expected" in said.values()
+    asked = {said.get(version) for version in live}
+    enough = asked == {"as expected"} if live else "as expected" in said.values()
     return "as expected" if enough else "not enough data"
 
 
