@@ -8,6 +8,7 @@ from threading import Condition, Thread, current_thread
 from types import TracebackType
 from typing import Self
 
+from alloc_es.archive_errors import RunsArchived
 from alloc_es.errors import StoreUnavailable
 from alloc_es.reader_errors import ProjectionOutdated, ProjectionStopped
 from alloc_es.store import Store
@@ -127,7 +128,7 @@ class Follower:
                 worker.state = "waiting for the store"
                 self._stop.wait(trouble.met(error))
                 continue
-            except (ProjectionStopped, ProjectionOutdated) as error:
+            except (ProjectionStopped, ProjectionOutdated, RunsArchived) as error:
                 moved = False
                 trouble.over()
                 worker.halt(error)

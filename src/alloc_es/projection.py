@@ -21,6 +21,11 @@ GROUP = "alloc_es.projections"
 _STORE_TABLES = (
     "alloc_es_schema",
     *LOGS.values(),
+    "decision_log",
+    "run_log",
+    "run_archives",
+    "archived_runs",
+    "participants",
     "projection_builds",
     "projection_purges",
     "trigger_consumers",

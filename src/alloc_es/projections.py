@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from alloc_es.archive_errors import RunsArchived
 from alloc_es.arguments import parse_ordinal, parse_seconds, parse_timeout
 from alloc_es.building import Books, Build
 from alloc_es.clock import Patience
@@ -124,8 +125,8 @@ class Projections:
     def catch_up(self, *names: str) -> None:
         """Bring read models, all or the named ones, to the end of the logs; then return.
 
-        Raises `ProjectionStopped`, `ProjectionOutdated`, or `InvalidSetting` for one that can't
-        be loaded, of the first that can't be, after the others were.
+        Raises `ProjectionStopped`, `ProjectionOutdated`, `RunsArchived`, or `InvalidSetting` for
+        one that can't be loaded, of the first that can't be, after the others were.
         """
         failures: list[AllocationError] = []
         for projection in self._chosen(names):
@@ -133,7 +134,7 @@ class Projections:
             try:
                 while self._patience.insist(worker.turn):
                     pass
-            except (ProjectionStopped, ProjectionOutdated) as error:
+            except (ProjectionStopped, ProjectionOutdated, RunsArchived) as error:
                 failures.append(error)
         if not names:
             failures.extend(self._broken.values())
@@ -153,7 +154,7 @@ class Projections:
 
         Raises `ProjectionStopped` at an event that can't be handled, with the live model
         untouched; `ProjectionNotBuilt` and `ProjectionOutdated` for a tenant of a model
-        that is not there.
+        that is not there; `RunsArchived` where runs are in an archive that is not at hand.
         """
         tenant = None if tenant_id is None else parse_identifier("tenant id", tenant_id)
         rebuilding = self._rebuilding(self._one(name))
@@ -163,7 +164,7 @@ class Projections:
         """Compare a read model, row by row, with a fresh fold of the logs up to its checkpoint.
 
         It writes nothing to the store. Raises `ProjectionNotBuilt`, `ProjectionOutdated`,
-        and `ProjectionStopped` where the logs can't be folded so far.
+        `RunsArchived`, and `ProjectionStopped` where the logs can't be folded so far.
         """
         return verify(self._store, self._one(name), self._books, report)
 
@@ -193,8 +194,12 @@ class Projections:
             raise ProjectionNotBuilt(name)
         raise InvalidSetting("projection", f"{shown(name)} has no read model here")
 
-    def rows(self, table: str, *, tenant_id: str | None = None) -> list[dict[str, object]]:
-        """The rows of one table of a read model, or one tenant's, in the order of the key.
+    def rows(
+        self, table: str, *, tenant_id: str | None = None, workflow_id: str | None = None
+    ) -> list[dict[str, object]]:
+        """The rows of one table of a read model, in the order of the key.
+
+        All, or those of a tenant, of a workflow id, or of both.
 
         By the names of the columns; times are aware `datetime`s. All are read at once: for
         tests and small models, and SQL on the views for the rest. Raises
@@ -205,14 +210,21 @@ class Projections:
         if not owners:
             raise InvalidSetting("table", f"no projection has a table {shown(table)}")
         found = owners[0].table(table)
-        asked = [] if tenant_id is None else [parse_identifier("tenant id", tenant_id)]
-        where = " WHERE tenant_id = ?" if asked else ""
+        asked = {"tenant_id": tenant_id, "workflow_id": workflow_id}
+        given = {
+            name: parse_identifier(name.replace("_", " "), value)
+            for name, value in asked.items()
+            if value is not None
+        }
+        if without := given.keys() - set(found.names):
+            raise InvalidSetting("table", f"{table} has no column {min(without)}")
+        where = f" WHERE {' AND '.join(f'{name} = ?' for name in given)}" if given else ""
         select, order = f"SELECT {listed(found.names)} FROM", f"ORDER BY {listed(found.key)}"
 
         def read() -> list[Row]:
             with self._store.desk.snapshot() as session:
                 name = self._books.usable(session, owners[0]).table(table)
-                rows = session.rows(f"{select} {name}{where} {order}", *asked)
+                rows = session.rows(f"{select} {name}{where} {order}", *given.values())
                 return session.read(found, rows)
 
         return [dict(zip(found.names, row, strict=True)) for row in self._patience.insist(read)]

@@ -29,6 +29,7 @@ class Rebuilding:
     ) -> None:
         self._patience = patience
         self._desk = store.desk
+        self._runs = store.runs
         self._projection = projection
         self._books = books
         self.name = projection.name
@@ -47,7 +48,8 @@ class Rebuilding:
 
         Of one tenant only where a live build of this version is there to take its rows:
         else raises `ProjectionNotBuilt` or `ProjectionOutdated`. An unfinished build of
-        another version is given up; not a newer one's, where it is begun `unasked`.
+        another version is given up; not a newer one's, where it is begun `unasked`. Raises
+        `RunsArchived`, and begins nothing, where its first runs are not at hand.
         """
         if tenant_id is not None and self.live() is None:
             raise ProjectionNotBuilt(self._projection.name)
@@ -60,6 +62,8 @@ class Rebuilding:
             return self.begin(tenant_id, unasked=unasked)
 
     def _create(self, tenant_id: str | None, *, unasked: bool) -> Build:
+        if "runs" in self._projection.logs:
+            self._runs.require(0)
         with self._desk.writing() as session:
             builds = self._books.lock(session, self._projection.name)
             for build in builds:

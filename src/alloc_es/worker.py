@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from alloc_es.applying import Overtaken
 from alloc_es.building import Build
 from alloc_es.errors import AllocationError, StoreUnavailable
-from alloc_es.reader_errors import ProjectionStopped
+from alloc_es.reader_errors import ProjectionOutdated
 from alloc_es.rebuilding import Rebuilding
 from alloc_es.store.recorder import LogName
 
@@ -97,7 +97,7 @@ class Worker:
         if str(error) != str(self._halted):
             self._tell(str(error))
         self._halted = error
-        self.state = "stopped" if isinstance(error, ProjectionStopped) else "outdated"
+        self.state = "outdated" if isinstance(error, ProjectionOutdated) else "stopped"
 
     def close(self) -> None:
         """End the thread that reads for it."""

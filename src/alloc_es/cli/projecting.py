@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from alloc_es.archive_errors import RunsArchived
 from alloc_es.cli.documents import (
     Ended,
     error_document,
@@ -166,7 +167,12 @@ def _catch_up(projections: Projections, chosen: list[str] | None, as_json: bool)
         for name in dict.fromkeys(names):
             try:
                 projections.catch_up(name)
-            except (ProjectionStopped, ProjectionOutdated, InvalidSetting) as error:
+            except (
+                ProjectionStopped,
+                ProjectionOutdated,
+                RunsArchived,
+                InvalidSetting,
+            ) as error:
                 if isinstance(error, InvalidSetting) and name not in projections.broken:
                     raise
                 code = max(code, exit_code(error))

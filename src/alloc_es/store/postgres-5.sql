@@ -70,6 +70,27 @@ CREATE TABLE archived_runs (
     CONSTRAINT archived_runs_place PRIMARY KEY (originator_id)
 );
 
+-- Runs are recorded with the rights of whoever records them, and by what is archived. So who may
+-- read a log may read what belongs to it, and nobody is kept from their work by the migration.
+DO $$
+DECLARE
+    log text;
+    reader text;
+BEGIN
+    FOR log, reader IN
+        SELECT relname, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
+        FROM pg_class, LATERAL aclexplode(relacl)
+        WHERE pg_class.oid IN ('decision_events'::regclass, 'run_events'::regclass)
+        AND privilege_type = 'SELECT' AND grantee <> relowner
+    LOOP
+        EXECUTE format(
+            'GRANT SELECT ON %s TO %s',
+            CASE log WHEN 'run_events' THEN 'run_log, run_archives, archived_runs' ELSE 'decision_log' END,
+            reader
+        );
+    END LOOP;
+END $$;
+
 CREATE TRIGGER refuse_change BEFORE UPDATE OR DELETE OR TRUNCATE ON run_archives
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER refuse_change BEFORE UPDATE OR DELETE OR TRUNCATE ON archived_runs
