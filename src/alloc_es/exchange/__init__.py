@@ -1,1 +1,5 @@
 """Exports: the logs of a store as files, and a store of them again."""
+
+from alloc_es.exchange.opening import open_export
+
+__all__ = ["open_export"]

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path
 
 PART = ".part"
@@ -36,3 +37,9 @@ def written_whole(path: Path) -> Iterator[Path]:
     yield part
     sync(part)
     settle(part, path)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

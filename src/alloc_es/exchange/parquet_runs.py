@@ -5,7 +5,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby, islice, pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 from alloc_es.errors import InvalidSetting, UnreadableEvent
 from alloc_es.events import Recorded, RunSpawned
-from alloc_es.exchange.arrow import arrow
+from alloc_es.exchange.arrow import arrow, batch_of, in_words, rows_of, schema_of
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.files import written_whole
 from alloc_es.exchange.run_columns import (
@@ -23,6 +22,7 @@ from alloc_es.exchange.run_columns import (
     RunRow,
     RunWriter,
 )
+from alloc_es.identity import run_stream
 from alloc_es.store.log import PAGE, Batch
 from alloc_es.store.recorder import UNLIMITED, Stored
 
@@ -95,45 +95,52 @@ def _write(
     up_to: int,
     report: Callable[[int], None],
 ) -> RunFile:
-    pa = arrow()
-    path = directory / run_file_name(up_to)
-    made, digests, count, first, last = RunWriter(), sha256(), 0, 0, 0
+    path, schema = directory / run_file_name(up_to), schema_of(RUN_COLUMNS)
+    made, tally = RunWriter(), _Tally()
     with (
         written_whole(path) as part,
-        pa.parquet.ParquetWriter(part, _schema(), compression="zstd") as writer,
+        arrow().parquet.ParquetWriter(part, schema, compression="zstd") as writer,
     ):
         for _, block in groupby(rows, lambda row: (row.position - 1) // BLOCK):
-            columns = list(zip(*map(made.row, block), strict=True))
-            first, last = first or columns[_POSITION][0], columns[_POSITION][-1]
-            count += len(columns[_POSITION])
-            digests.update("".join(f"{each}\n" for each in columns[_DIGEST]).encode())
-            writer.write_batch(pa.record_batch(_arrays(columns), schema=_schema()))
-            report(last)
-        found = RunFile(path.name, after, up_to, first, last, count, digests.hexdigest())
+            columns = list(map(made.row, block))
+            writer.write_batch(batch_of(schema, columns))
+            tally.add(columns)
+            report(tally.last)
+        found = tally.file(path.name, after, up_to)
         writer.add_key_value_metadata({_FACTS: json.dumps(asdict(found))})
     return found
+
+
+class _Tally:
+    """What was written to a file so far."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._first = 0
+        self._rows = 0
+        self._digests = sha256()
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Count rows, in the order of `RUN_COLUMNS`."""
+        self._first = self._first or rows[0][_POSITION]
+        self.last = rows[-1][_POSITION]
+        self._rows += len(rows)
+        self._digests.update("".join(f"{row[_DIGEST]}\n" for row in rows).encode())
+
+    def file(self, name: str, after: int, up_to: int) -> RunFile:
+        """The file of what was counted."""
+        digest = self._digests.hexdigest()
+        return RunFile(name, after, up_to, self._first, self.last, self._rows, digest)
+
+
+def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
+    """The positions up to `end` in parts `(after, up_to]`."""
+    return [(first, min(first + size, end)) for first in range(0, end, size)]
 
 
 def run_file_name(up_to: int) -> str:
     """The name of the file whose range ends at a position."""
     return f"runs-{up_to:020}.parquet"
-
-
-@lru_cache(maxsize=1)
-def _schema() -> Any:
-    pa = arrow()
-    types = {"timestamp[us, tz=UTC]": pa.timestamp("us", "UTC")}
-    return pa.schema(
-        [
-            pa.field(name, types.get(kind) or pa.type_for_alias(kind), metadata={"meaning": said})
-            for name, (kind, said) in RUN_COLUMNS.items()
-        ]
-    )
-
-
-def _arrays(columns: Sequence[Sequence[object]]) -> list[Any]:
-    pa = arrow()
-    return [pa.array(values, field.type) for field, values in zip(_schema(), columns, strict=True)]
 
 
 class _Group(NamedTuple):
@@ -158,9 +165,9 @@ class _File:
             facts = json.loads(self.parquet.metadata.metadata[_FACTS])
             self.facts = RunFile(**facts)
         except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-            problem = f"it is no whole file of runs: {' '.join(str(error).split())}"
+            problem = f"it is no whole file of runs: {in_words(error)}"
             raise ExportDamaged(path, None, problem) from error
-        if not self.parquet.schema_arrow.equals(_schema()):
+        if not self.parquet.schema_arrow.equals(schema_of(RUN_COLUMNS)):
             raise ExportDamaged(path, None, "its columns are not those of a file of runs")
         self.groups = list(self._groups())
         self._check_facts()
@@ -204,21 +211,27 @@ class _File:
             raise ExportDamaged(self.path, line, str(error)) from None
         return rows
 
+    def find(self, group: _Group, stream: str) -> int | None:
+        """The position of the first run of a stream in a row group, if it has one."""
+        names = ["position", "tenant_id", "run_id", "stream"]
+        columns = self._table(group, names).to_pydict()
+        for position, tenant_id, run_id, kept in zip(*columns.values(), strict=True):
+            if stream == (run_stream(tenant_id, run_id) if kept is None else kept):
+                return int(position)
+        return None
+
     def _columns(self, group: _Group, only: int | None) -> dict[str, list[Any]]:
-        pa = arrow()
+        table = self._table(group, list(RUN_COLUMNS))
+        if only is not None:
+            table = table.filter(arrow().compute.equal(table["position"], only))
+        return rows_of(table)
+
+    def _table(self, group: _Group, names: list[str]) -> Any:
         try:
-            table = self.parquet.read_row_group(group.number)
-            if only is not None:
-                table = table.filter(pa.compute.equal(table["position"], only))
-            microseconds = table["recorded_at"].cast(pa.int64())
-            place = table.schema.get_field_index("recorded_at")
-            found: dict[str, list[Any]] = table.set_column(
-                place, "recorded_at", microseconds
-            ).to_pydict()
-        except (OSError, ValueError, pa.ArrowException) as error:
-            problem = f"its rows can't be read: {' '.join(str(error).split())}"
+            return self.parquet.read_row_group(group.number, columns=names)
+        except (OSError, ValueError, arrow().ArrowException) as error:
+            problem = f"its rows can't be read: {in_words(error)}"
             raise ExportDamaged(self.path, group.rows_before + 1, problem) from error
-        return found
 
 
 class RunFiles:
@@ -287,6 +300,15 @@ class RunFiles:
                 raise row.entry
             return row.entry
         return None
+
+    def find(self, stream: str) -> Recorded[RunSpawned] | None:
+        """The run of a stream, None where there is none; looks at the ids of all of them.
+
+        Raises `UnreadableEvent` for a row that is no run.
+        """
+        found = (group.file.find(group, stream) for group in self._groups)
+        position = next((each for each in found if each is not None), None)
+        return None if position is None else self.at(position)
 
     def check(self, report: Callable[[int], None] = lambda _: None) -> None:
         """Read every row. Raises `ExportDamaged` where a file has others than it was given.

@@ -1,0 +1,138 @@
+"""Whether a file in CloudEvents is what was exported, and if it is not, in which line."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+
+from alloc_es.errors import UnreadableEvent
+from alloc_es.exchange.cloudevents import (
+    BEGAN,
+    ENDED,
+    FORMAT_VERSION,
+    EventLine,
+    Mark,
+    NotALine,
+    began_line,
+    entry,
+    event_line,
+    is_canonical,
+    parse,
+)
+from alloc_es.exchange.line_file import LineFile
+from alloc_es.store.recorder import LOGS, LogName
+
+
+class Order:
+    """Holds that events come in the order of an export: decisions, runs, each by position."""
+
+    def __init__(self) -> None:
+        self.counts: dict[LogName, int] = dict.fromkeys(LOGS, 0)
+        self.last: dict[LogName, int] = dict.fromkeys(LOGS, 0)
+
+    def admit(self, line: EventLine) -> None:
+        """Take the next event. Raises `NotALine` where it does not follow the one before it."""
+        position, log = line.stored.position, line.log
+        if log == "decisions" and self.counts["runs"]:
+            raise NotALine("a decision stands behind runs")
+        if position <= self.last[log]:
+            raise NotALine(f"position {position} of the {log} does not follow {self.last[log]}")
+        self.counts[log] += 1
+        self.last[log] = position
+
+
+def read_began(file: LineFile) -> tuple[Mapping[LogName, int], int]:
+    """What the first line says of the ends of both logs, and where the second one begins.
+
+    Raises `ExportDamaged` where it is not the first line of an export.
+    """
+    first = next(file.lines(), None)
+    if first is None:
+        raise file.damaged(0, "it is empty")
+    try:
+        mark = parse(first.text.rstrip(b"\r\n"))
+        ends = _ends(mark)
+    except NotALine as error:
+        raise file.damaged(0, f"no export begins like this: {error}") from None
+    return ends, len(first.text)
+
+
+def _ends(mark: EventLine | Mark) -> Mapping[LogName, int]:
+    if not isinstance(mark, Mark) or mark.type != BEGAN:
+        raise NotALine(f"it is not of the type {BEGAN}")
+    if mark.data.get("format") != FORMAT_VERSION:
+        raise NotALine(f"its format is {mark.data.get('format')}, known is {FORMAT_VERSION}")
+    ends = mark.data.get("ends")
+    if not isinstance(ends, dict) or not all(type(ends.get(log)) is int for log in LOGS):
+        raise NotALine("it does not say where the logs end")
+    return {log: ends[log] for log in LOGS}
+
+
+def read_ended(file: LineFile) -> tuple[Mark, int]:
+    """The last line, and where it begins. Raises `ExportDamaged` where the file was cut off."""
+    offset = file.last()
+    text = next(file.lines(offset)).text
+    with suppress(NotALine):
+        mark = parse(text.rstrip(b"\r\n"))
+        if isinstance(mark, Mark) and mark.type == ENDED:
+            return mark, offset
+    raise file.damaged(offset, "the file ends here, before the last line of the export")
+
+
+def check_whole(file: LineFile) -> None:
+    """Read the whole file. Raises `ExportDamaged`, naming the first line that was not written so.
+
+    Where its bytes have another digest than its last line says, it may be that another
+    program has written the same events in a form of its own; then each line is looked at.
+    """
+    ended, offset = read_ended(file)
+    if file.digest(offset) != ended.data.get("sha256"):
+        _Search(file, ended, offset).run()
+
+
+class _Search:
+    """The search for the first line that is not as it was written."""
+
+    def __init__(self, file: LineFile, ended: Mark, end: int) -> None:
+        self._file = file
+        self._ended = ended
+        self._end = end
+        self._order = Order()
+        self._generations: dict[str, int] = {}
+        self._written = sha256()
+
+    def run(self) -> None:
+        """Raise `ExportDamaged`, unless the lines are those that were written."""
+        ends, begin = read_began(self._file)
+        self._written.update(began_line(ends))
+        for offset, text in self._file.lines(begin):
+            if offset == self._end:
+                break
+            try:
+                self._admit(parse(text.rstrip(b"\r\n")))
+            except NotALine as error:
+                raise self._file.damaged(offset, str(error)) from None
+        counts = {log: self._ended.data.get(log) for log in LOGS}
+        if counts != self._order.counts:
+            told = " and ".join(f"{count} {log}" for log, count in counts.items())
+            held = " and ".join(f"{count} {log}" for log, count in self._order.counts.items())
+            raise self._file.damaged(self._end, f"it tells of {told}, and there are {held}")
+        if self._written.hexdigest() != self._ended.data.get("sha256"):
+            problem = "the lines before it are not those whose SHA-256 it gives"
+            raise self._file.damaged(self._end, problem)
+
+    def _admit(self, line: EventLine | Mark) -> None:
+        if isinstance(line, Mark):
+            raise NotALine(f"a line of the type {line.type} stands between events")
+        self._order.admit(line)
+        if line.log == "decisions":
+            self._follow(line.stored.stream, line.stored.version)
+        held = entry(line)
+        if isinstance(held, UnreadableEvent) and line.time is not None:
+            raise NotALine(f"its data do not fit its attributes: {held.unreadable}")
+        self._written.update(event_line(line, canonical=is_canonical(line.stored.state)))
+
+    def _follow(self, stream: str, generation: int) -> None:
+        before = self._generations.get(stream, 0)
+        if generation != before + 1:
+            raise NotALine(f"generation {generation} of {stream} does not follow {before}")
+        self._generations[stream] = generation
