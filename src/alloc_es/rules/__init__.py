@@ -5,6 +5,7 @@ Everything here is pure and reads recorded events only, in the order of their po
 
 from alloc_es.rules.chain import decision_chain, run_chain
 from alloc_es.rules.decisions import (
+    DecisionRules,
     Order,
     allocations,
     challengers,
@@ -13,6 +14,7 @@ from alloc_es.rules.decisions import (
     slots,
     transitions,
 )
+from alloc_es.rules.deliveries import Account, Delivered, delivery_findings
 from alloc_es.rules.finding import RULES, Finding
 from alloc_es.rules.quick import QuickLook
 from alloc_es.rules.runs import (
@@ -29,6 +31,9 @@ from alloc_es.rules.timeline import Link, Timeline
 
 __all__ = [
     "RULES",
+    "DecisionRules",
+    "Account",
+    "Delivered",
     "Finding",
     "Link",
     "Order",
@@ -41,6 +46,7 @@ __all__ = [
     "challengers",
     "decision_chain",
     "decision_findings",
+    "delivery_findings",
     "findings",
     "newest",
     "rejections",
