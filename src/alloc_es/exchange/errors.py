@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alloc_es.errors import AllocationError
+from alloc_es.errors import AllocationError, Refusal
 
 
 class ExportDamaged(AllocationError):
@@ -20,4 +20,36 @@ class ExportDamaged(AllocationError):
         super().__init__(
             f"{self.path}{place}: {problem}; nothing of it can be relied on, "
             f"export it again or use another copy"
+        )
+
+
+class ExportExists(Refusal):
+    """A place to export to is taken by something that the same log has not written; `problem`."""
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = str(path)
+        self.problem = problem
+        super().__init__(
+            f"{self.path} is there already and {problem}; nothing was written: "
+            f"export to another place, remove it, or give --force to replace an export"
+        )
+
+
+class StoreNotEmpty(Refusal):
+    """A log can't be imported into a store that holds events; `where` names it for people."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(f"{where} holds events already; nothing was imported: name an empty store")
+
+
+class ImportRefused(Refusal):
+    """The rules of a store's own tables refuse the log in `path`; `problem` says what they met."""
+
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path = str(path)
+        self.problem = problem
+        super().__init__(
+            f"the log in {self.path} breaks a rule of the store: {problem}; nothing was imported: "
+            f"`alloc-es audit --from {self.path}` says what is wrong with it"
         )

@@ -1,9 +1,8 @@
-"""An export in Parquet: a directory with the decisions, the runs, and what says that it is whole."""
+"""An export in Parquet: a directory with decisions, runs, and what says that it is whole."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from types import TracebackType

@@ -138,6 +138,11 @@ def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
     return [(first, min(first + size, end)) for first in range(0, end, size)]
 
 
+def is_run_file(name: str) -> bool:
+    """Whether a file of runs can have a name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def run_file_name(up_to: int) -> str:
     """The name of the file whose range ends at a position."""
     return f"runs-{up_to:020}.parquet"
@@ -342,6 +347,6 @@ def _position(row: RunRow) -> int:
 
 def _paths(directory: Path) -> list[Path]:
     try:
-        return sorted(each for each in directory.iterdir() if _NAME.fullmatch(each.name))
+        return sorted(each for each in directory.iterdir() if is_run_file(each.name))
     except OSError as error:
         raise InvalidSetting("directory", f"{directory}: {error.strerror}") from error
