@@ -96,6 +96,11 @@ def encode(event: Event) -> tuple[str, bytes]:
     return name, _canonical(_fields(name, event)).encode()
 
 
+def stored_name(event: Event) -> str:
+    """The name that an event is stored under."""
+    return _NAMES[type(event)]
+
+
 def encode_as(event: Event, schema_version: int) -> bytes:
     """The canonical JSON that an event had in a schema version that it can have been read from.
 

@@ -77,11 +77,15 @@ class Evidence(Protocol):
     ) -> None: ...
 
 
-def open_evidence(where: "str | Path | Allocations", *, archives: Sequence[Path] = ()) -> Evidence:
+def open_evidence(
+    where: str | Path | Allocations, *, archives: Sequence[Path] = (), check: bool = True
+) -> Evidence:
     """Evidence of a store's URL, the path of an export, or a connection, which stays open.
 
-    With `archives` the runs that are archived in these directories are read from there. Raises
-    what `connect` raises, and `ExportDamaged` for a path that holds no export.
+    With `archives` the runs that are archived in these directories are read from there. An
+    export is read once and compared with its own digests, unless `check` is False. Raises what
+    `connect` raises, and `ExportDamaged` for a path that holds no export, or one that is not
+    as it was written.
     """
     if isinstance(where, Allocations):
         return StoreEvidence(where, owned=False)
@@ -91,7 +95,7 @@ def open_evidence(where: "str | Path | Allocations", *, archives: Sequence[Path]
 
     if is_url(where):
         return StoreEvidence(connect(str(where), migrate=False, archives=archives))
-    return open_export(Path(where))
+    return open_export(Path(where), check=check)
 
 
 def is_url(where: str | Path) -> bool:

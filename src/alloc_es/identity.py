@@ -63,6 +63,15 @@ class WorkflowKey(NamedTuple):
         return f"{self.tenant_id}/{self.workflow_id}"
 
 
+def key_of_stream(stream: str) -> WorkflowKey | None:
+    """The key whose decisions lie in a stream of this name, None where there is none."""
+    parts = stream.split("/")
+    if len(parts) != 3 or parts[0] != "allocation":
+        return None
+    tenant_id, workflow_id = (part.replace("%2F", "/").replace("%25", "%") for part in parts[1:])
+    return WorkflowKey(TenantId(tenant_id), WorkflowId(workflow_id))
+
+
 def tenant_prefix(tenant_id: TenantId) -> str:
     """What the names of a tenant's decision streams begin with, and no other tenant's."""
     return f"allocation/{_escape(tenant_id)}/"

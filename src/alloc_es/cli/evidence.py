@@ -31,7 +31,12 @@ Archives = Annotated[
 
 def evidence(store: str, source: Path | None, archives: Sequence[Path] | None = None) -> Evidence:
     """What a command looks at; close it."""
+    return open_evidence(looked_at(store, source), archives=tuple(archives or ()))
+
+
+def looked_at(store: str, source: Path | None) -> str | Path:
+    """The path of an export, or else the URL of a store that lasts."""
     if source is not None:
-        return open_evidence(source)
+        return source
     refuse_memory(store)
-    return open_evidence(store, archives=tuple(archives or ()))
+    return store

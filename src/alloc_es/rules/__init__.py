@@ -31,8 +31,8 @@ from alloc_es.rules.timeline import Link, Timeline
 
 __all__ = [
     "RULES",
-    "DecisionRules",
     "Account",
+    "DecisionRules",
     "Delivered",
     "Finding",
     "Link",

@@ -21,28 +21,46 @@ from alloc_es.split import ALL_BUCKETS, BUCKETS, Slots, join, size
 def decision_findings(
     decisions: Iterable[Recorded[DecisionEvent]], timeline: Timeline
 ) -> Iterator[Finding]:
-    """Every decision that breaks a rule, as it is met; fills an empty timeline on the way.
+    """Every decision that breaks a rule, as it is met; fills an empty timeline on the way."""
+    rules = DecisionRules(timeline)
+    for each in decisions:
+        yield from rules.findings(each)
+
+
+class DecisionRules:
+    """All rules of the decision log, told one decision after the other; fills a timeline.
 
     Each is decided again from the one before it as that stands in the log: so one that was
     changed is found, maybe the one behind it too, and none further on. A decision that breaks
     a narrower rule is not also reported as one that its command would not have made.
     """
-    order = Order()
-    for each in decisions:
-        event = each.event
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._order = Order()
+        self._behind_unread: set[WorkflowKey] = set()
+
+    def pass_over(self, key: WorkflowKey, generation: int) -> None:
+        """A decision can't be read: the one behind it can't be held against it."""
+        self._order.pass_over(key, generation)
+        self._behind_unread.add(key)
+
+    def findings(self, each: Recorded[DecisionEvent]) -> list[Finding]:
+        """What is wrong with the next decision; the timeline has it afterwards."""
+        event, timeline = each.event, self._timeline
         before = timeline.last(event.key)
-        problems = {
-            "order": order(each),
-            "allocations": allocations(event),
-            "challengers": challengers(before, event),
-            "rejections": rejections(before, event),
-            "slots": slots(before, event),
-        }
-        if not any(problems.values()):
-            problems["transitions"] = transitions(before, event, timeline)
-        problems["chain"] = decision_chain(each, timeline)
-        yield from (found(rule, each, problem) for rule, problem in problems.items() if problem)
+        problems = {"order": self._order(each), "allocations": allocations(event)}
+        if event.key in self._behind_unread:
+            self._behind_unread.remove(event.key)
+        else:
+            problems["challengers"] = challengers(before, event)
+            problems["rejections"] = rejections(before, event)
+            problems["slots"] = slots(before, event)
+            if not any(problems.values()):
+                problems["transitions"] = transitions(before, event, timeline)
+            problems["chain"] = decision_chain(each, timeline)
         timeline.add(each)
+        return [found(rule, each, problem) for rule, problem in problems.items() if problem]
 
 
 class Order:
@@ -52,6 +70,10 @@ class Order:
         self._position = 0
         self._generations: dict[WorkflowKey, int] = {}
         self._commands: dict[tuple[WorkflowKey, str], int] = {}
+
+    def pass_over(self, key: WorkflowKey, generation: int) -> None:
+        """A generation is taken by a decision that can't be read."""
+        self._generations[key] = generation
 
     def __call__(self, each: Recorded[DecisionEvent]) -> str | None:
         """What is wrong with the next decision, or None."""

@@ -1,6 +1,5 @@
 """Whether a run keeps every rule that follows from its decisions, told in one look."""
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 

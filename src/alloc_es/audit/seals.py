@@ -1,0 +1,203 @@
+"""A seal: a small file, kept elsewhere, that says what the logs were up to a position."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from alloc_es.audit.blocks import BlockDigests, blocks_of, in_order, root
+from alloc_es.codec import digest
+from alloc_es.errors import InvalidSetting
+from alloc_es.evidence import BLOCK, Evidence, Unreadable
+from alloc_es.identity import TenantId, WorkflowId, WorkflowKey
+from alloc_es.rebuilding import Report
+from alloc_es.rules import Finding, Timeline
+from alloc_es.store.recorder import LogName
+
+FORMAT = "alloc-es seal, version 1"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedLog:
+    """The positions `(after, up_to]` of one log: how many events, and the digests of its blocks.
+
+    `root` is the digest of all blocks; see `alloc_es.audit.blocks`.
+    """
+
+    after: int
+    up_to: int
+    events: int
+    root: str
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest decision of a workflow when it was sealed."""
+
+    tenant_id: str
+    workflow_id: str
+    generation: int
+    digest: str
+
+    @property
+    def key(self) -> WorkflowKey:
+        """The workflow."""
+        return WorkflowKey(TenantId(self.tenant_id), WorkflowId(self.workflow_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What both logs of a store were: a range of each, and the heads of all streams.
+
+    `previous` is the SHA-256 of the seal that this one goes on from, if any.
+    """
+
+    format: str
+    where: str
+    sealed_at: datetime
+    decisions: SealedLog
+    runs: SealedLog
+    heads: tuple[Head, ...]
+    previous: str | None
+
+    def written(self) -> bytes:
+        """The seal as a file's bytes."""
+        document = asdict(self) | {"sealed_at": self.sealed_at.astimezone(UTC).isoformat()}
+        return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+
+    def log(self, name: LogName) -> SealedLog:
+        """The range of one of the two logs."""
+        return self.decisions if name == "decisions" else self.runs
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the seal's file."""
+        return sha256(self.written()).hexdigest()
+
+
+_SEAL = TypeAdapter(Seal)
+
+
+def read_seal(path: Path) -> Seal:
+    """The seal in a file. Raises `InvalidSetting` for a file that is none, or was edited."""
+    try:
+        stored = path.read_bytes()
+        seal = _SEAL.validate_json(stored)
+    except OSError as error:
+        raise InvalidSetting("seal", f"{path} can't be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise InvalidSetting("seal", f"{path} is no seal: {error.errors()[0]['msg']}") from error
+    for log in (seal.decisions, seal.runs):
+        if root(log.blocks) != log.root or len(log.blocks) != len(blocks_of(log.after, log.up_to)):
+            raise InvalidSetting("seal", f"{path} was edited: its blocks don't make its root")
+    if seal.format != FORMAT or seal.written() != stored:
+        raise InvalidSetting("seal", f"{path} is not as `alloc-es seal` writes it: {FORMAT}")
+    return seal
+
+
+def make_seal(evidence: Evidence, now: datetime, *, previous: Seal | None, report: Report) -> Seal:
+    """Seal both logs from their beginnings, or from where `previous` ends, up to their ends.
+
+    Raises the `UnreadableEvent` of a row that is no event: it can't be sealed.
+    """
+    ends = evidence.ends()
+    begins: Mapping[LogName, int] = (
+        {"decisions": previous.decisions.up_to, "runs": previous.runs.up_to}
+        if previous
+        else {"decisions": 0, "runs": 0}
+    )
+    timeline = Timeline()
+    decisions = BlockDigests(begins["decisions"], ends["decisions"])
+    for decision in evidence.decisions():
+        if isinstance(decision, Unreadable):
+            raise decision.error
+        if decision.position > ends["decisions"]:
+            break
+        decisions.add_event(decision)
+        timeline.add(decision)
+    runs = BlockDigests(begins["runs"], ends["runs"])
+    for position, stream, version, name, state in evidence.stored("runs", *runs.range):
+        runs.add(position, name, stream, version, digest(state))
+        if position % BLOCK == 0:
+            report(position - begins["runs"], ends["runs"] - begins["runs"])
+    heads = (_head(timeline, key) for key in sorted(timeline.keys))
+    return Seal(
+        format=FORMAT,
+        where=evidence.where,
+        sealed_at=now,
+        decisions=_sealed(decisions),
+        runs=_sealed(runs),
+        heads=tuple(heads),
+        previous=previous.digest if previous else None,
+    )
+
+
+def _sealed(digests: BlockDigests) -> SealedLog:
+    """The range of a log that was digested."""
+    after, up_to = digests.range
+    blocks = in_order(after, up_to, digests.finish())
+    return SealedLog(after, up_to, digests.events, root(blocks), tuple(blocks))
+
+
+def _head(timeline: Timeline, key: WorkflowKey) -> Head:
+    newest = timeline.last(key)
+    assert newest is not None
+    link = timeline.link(key, newest.generation)
+    assert link is not None
+    return Head(*key, newest.generation, link.digest)
+
+
+def seal_findings(
+    seal: Seal,
+    timeline: Timeline,
+    ends: Mapping[LogName, int],
+    digests: Mapping[LogName, Mapping[int, str]],
+) -> Iterator[Finding]:
+    """What is not as it was sealed: blocks of the logs, and the decisions at the heads.
+
+    `digests` are those of the blocks within the sealed ranges, as they are now.
+    """
+    for name in ("decisions", "runs"):
+        log = seal.log(name)
+        if ends[name] < log.up_to:
+            problem = f"the log ends at position {ends[name]}, and is sealed up to {log.up_to}"
+            yield _finding(name, ends[name], problem)
+        now = in_order(log.after, log.up_to, digests[name])
+        for block, held, found in zip(
+            blocks_of(log.after, log.up_to), log.blocks, now, strict=True
+        ):
+            if held != found:
+                first, last = max(block * BLOCK, log.after) + 1, min((block + 1) * BLOCK, log.up_to)
+                problem = f"positions {first} to {last} are not what they were when sealed"
+                yield _finding(name, first, problem)
+    for head in seal.heads:
+        link = timeline.link(head.key, head.generation)
+        if link is None or link.digest != head.digest:
+            yield Finding(
+                rule="seal",
+                log="decisions",
+                position=None,
+                generation=head.generation,
+                tenant_id=head.tenant_id,
+                workflow_id=head.workflow_id,
+                command_id=None,
+                run_id=None,
+                problem=(
+                    "it is not there any more" if link is None else f"its digest is {link.digest}"
+                )
+                + f", and was sealed as {head.digest}",
+            )
+
+
+def _finding(name: LogName, position: int, problem: str) -> Finding:
+    return Finding("seal", name, position, None, None, None, None, None, problem)
+
+
+def sealed_ranges(seals: Sequence[Seal], name: LogName) -> list[tuple[int, int]]:
+    """The ranges of one log that seals are about."""
+    return [(seal.log(name).after, seal.log(name).up_to) for seal in seals]
