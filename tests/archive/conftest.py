@@ -1,0 +1,15 @@
+"""Given a filled store, on each database that lasts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.archive.filling import Filled, filled
+
+
+@pytest.fixture
+def store(durable_url: str, tmp_path: Path) -> Iterator[Filled]:
+    """A store with 12 runs, none of which is archived."""
+    with filled(durable_url, tmp_path) as found:
+        yield found
