@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
+from itertools import groupby
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -16,7 +17,17 @@ from psycopg.sql import SQL, Identifier
 from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
 from alloc_es.store.postgres_datastore import Datastore
-from alloc_es.store.session import BadRow, BadView, Desk, Joined, Row, Session, Watch, upsert_clause
+from alloc_es.store.session import (
+    BadRow,
+    BadView,
+    Desk,
+    Joined,
+    Row,
+    Session,
+    Watch,
+    is_verified,
+    upsert_clause,
+)
 from alloc_es.tables import Kind, Table, listed
 from alloc_es.wording import shown
 
@@ -25,6 +36,11 @@ _LONG = 3_600.0
 # A network that has gone silent tells nobody; a look every so often does.
 _LOOK_AFTER = 10.0
 _BAD_ROW = ("22", "23")
+# As schema version 2 has it.
+_ONLY_VERIFIED = (
+    "ALTER TABLE run_events ADD CONSTRAINT run_events_verified"
+    " CHECK (position('\"decision_position\":null'::bytea IN state) = 0) NOT VALID"
+)
 # Not 42501, which refuses a role; nor 42P07, where a name is taken.
 _BAD_SELECT = ("22", "426", "4270", "428", "42P01", "42P1")
 
@@ -120,6 +136,35 @@ class PostgresSession(Session):
         """Take a lock; for a log, the one that orders its commits."""
         lock = "SELECT pg_advisory_xact_lock(1634496355, %s::regclass::oid::integer)"
         self._connection.execute(lock, (table,))
+
+    def load(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows by COPY, which takes positions as they are given."""
+        self.take_time()
+        # The rows come from a file, which is read between two statements too.
+        self._connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        for verified, group in groupby(rows, partial(is_verified, table)):
+            if verified:
+                self._copy(table, group)
+                continue
+            self._connection.execute("ALTER TABLE run_events DROP CONSTRAINT run_events_verified")
+            self._copy(table, group)
+            self._connection.execute(_ONLY_VERIFIED)
+        self._connection.execute(
+            SQL(
+                "SELECT setval(pg_get_serial_sequence({0}, 'notification_id'),"
+                " max(notification_id)) FROM {1} HAVING max(notification_id) IS NOT NULL"
+            ).format(table, Identifier(table))
+        )
+
+    def _copy(self, table: str, rows: Iterable[Row]) -> None:
+        copy = SQL(
+            "COPY {0} (notification_id, originator_id, originator_version, topic, state)"
+            " FROM STDIN (FORMAT BINARY)"
+        ).format(Identifier(table))
+        with _row_errors(), self._connection.cursor() as cursor, cursor.copy(copy) as sink:
+            sink.set_types(("int8", "text", "int8", "text", "bytea"))
+            for row in rows:
+                sink.write_row(row)
 
     def _execute(self, statement: str, parameters: Sequence[object]) -> Cursor[Row]:
         cursor = self._connection.cursor(row_factory=tuple_row)
