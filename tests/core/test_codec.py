@@ -162,7 +162,7 @@ def test_a_stored_time_and_position_are_written_in_full() -> None:
         (stored(lambda fields: fields.update(recorded_at=1_700_000_000)), "recorded_at"),
         (stored(lambda fields: fields.update(recorded_at="2026-03-01T12:00:00")), "recorded_at"),
         (stored(lambda fields: fields["allocation"].update(arms=[])), "arms"),
-        (stored(lambda fields: fields.update(schema_version=2)), "schema version is 2"),
+        (stored(lambda fields: fields.update(schema_version=3)), "schema version is 3"),
         (stored(lambda fields: fields.pop("schema_version")), "schema version is None"),
         (stored(lambda fields: fields.update(schema_version="1")), "schema version"),
         (stored(lambda fields: fields.update(mood="good")), "mood"),
@@ -217,11 +217,11 @@ def test_no_field_raises_anything_else(name: str, value: object) -> None:
 def test_an_old_event_that_nothing_upcasts_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red when a missing upcaster is a `KeyError`."""
     topic = LINES[1]["topic"]
-    monkeypatch.setattr(codec, "SCHEMA_VERSIONS", {**codec.SCHEMA_VERSIONS, topic: 2})
-    with pytest.raises(UnreadableEvent, match="nothing upcasts its schema version 1"):
+    monkeypatch.setattr(codec, "SCHEMA_VERSIONS", {**codec.SCHEMA_VERSIONS, topic: 3})
+    with pytest.raises(UnreadableEvent, match="nothing upcasts its schema version 2"):
         decoded(LINES[1])
     for wrong in (ValueError(), KeyError("actor"), TypeError("no")):
-        monkeypatch.setattr(codec, "UPCASTERS", {(topic, 1): Mock(side_effect=wrong)})
+        monkeypatch.setattr(codec, "UPCASTERS", {(topic, 2): Mock(side_effect=wrong)})
         with pytest.raises(UnreadableEvent):
             decoded(LINES[1])
 
@@ -237,8 +237,9 @@ def test_an_old_event_is_upcast_step_by_step(monkeypatch: pytest.MonkeyPatch) ->
 
         return upcast
 
-    topic = LINES[1]["topic"]
+    line = LOGS[1][1]
+    topic = line["topic"]
     monkeypatch.setattr(codec, "SCHEMA_VERSIONS", {**codec.SCHEMA_VERSIONS, topic: 3})
     monkeypatch.setattr(codec, "UPCASTERS", {(topic, 1): upcaster(1), (topic, 2): upcaster(2)})
-    assert decoded(LINES[1]).reason == "try\nit+1+2"
+    assert decoded(line).reason == "try\nit+1+2"
     assert calls == [1, 2]

@@ -71,7 +71,9 @@ ODD = (
     b'","unit":"other',
     b'","version":"v9',
     b',"replayed":true',
-    b',"schema_version":2',
+    b',"schema_version":1',
+    b',"decision_digest":null',
+    b',"decision_digest":"0f"',
 )
 
 Outcome = RunSpawned | str
@@ -237,6 +239,33 @@ def test_a_text_of_any_shape_is_read_as_the_slow_way_reads_it(field: str, text: 
     check(written.replace(old, f'"{field}":"{text}"').encode(), ON_THE_SECOND.originator_id)
 
 
+def test_a_run_of_schema_version_1_is_read_by_another_of_its_kind() -> None:
+    """Red when old runs are all left to the slow way, or get the digest of newer ones."""
+    old = ON_THE_SECOND.model_copy(update={"decision_digest": None})
+    for run in (old, ON_THE_SECOND):
+        check(codec.encode(run)[1], run.originator_id)
+    check(codec.encode_as(old, 1), old.originator_id)
+    other = old.model_copy(update={"actor": "bob", "bucket": 9})
+    stored = codec.encode_as(other, 1)
+    assert codec._RUNS.read(stored) == other == check(stored, other.originator_id)
+
+
+@pytest.mark.parametrize("digest", ["null", '""', '"0f"', '"0F"', '"xyz"', "1"])
+@pytest.mark.parametrize("schema_version", [1, 2])
+def test_a_digest_of_any_shape_is_read_as_the_slow_way_reads_it(
+    digest: str, schema_version: int
+) -> None:
+    """Red when a run of schema version 1 is taken with a digest, which no release has written."""
+    stored = codec.encode_as(ON_THE_SECOND, schema_version).decode()
+    quick(stored.encode(), ON_THE_SECOND.originator_id)
+    before, _, behind = stored.partition('"decision_position":')
+    before = before.partition('"decision_digest":')[0]
+    odd = f'{before}"decision_digest":{digest},"decision_position":{behind}'.encode()
+    for _ in range(2):
+        read = isinstance(check(odd, ON_THE_SECOND.originator_id), RunSpawned)
+        assert read is (schema_version == 2 and digest != "1")
+
+
 TWICE: dict[str, Callable[[str], str]] = {
     "behind the last field": lambda text: text[:-1] + ',"actor":"mallory"}',
     "beside a field of its own": lambda text: text.replace(
@@ -277,6 +306,6 @@ def test_the_bytes_of_a_run_are_parted_without_a_rest() -> None:
     """Red when bytes are in neither part: two runs that differ there would be the same."""
     stored = codec.encode(ON_THE_SECOND)[1]
     common, own = codec._parted(stored)
-    names = len(b',"decision_position":') + len(b'","run_id":"')
-    assert sum(map(len, common)) + sum(map(len, own)) + names == len(stored)
+    between = len(b'","run_id":"')
+    assert sum(map(len, common)) + sum(map(len, own)) + between == len(stored)
     assert json.loads(b'"' + own[4] + b'"') == ON_THE_SECOND.run_id

@@ -1,12 +1,11 @@
 """Logs to break: made by the command API, then changed in one event."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-from alloc_es import DecisionEvent, Recorded, Workflow, connect
-from alloc_es.codec import decode, encode
+from alloc_es import DecisionEvent, Recorded, RunSpawned, Workflow, WorkflowKey, connect
+from alloc_es.codec import decode, digest, encode, encode_as
 from alloc_es.events import Event
 
 E = TypeVar("E", bound=Event)
@@ -80,7 +79,46 @@ def rewritten(
 
 
 def put(log: Sequence[Recorded[E]], place: int, event: E) -> list[Recorded[E]]:
-    """The log with another event in a place."""
+    """The log with another event in a place, whose digest is that of its bytes."""
     changed = list(log)
-    changed[place] = replace(changed[place], event=event)
+    changed[place] = stored(changed[place].position, event)
     return changed
+
+
+def stored(position: int, event: E) -> Recorded[E]:
+    """An event as a reader finds it at a position."""
+    return Recorded(position, event, digest(encode(event)[1]))
+
+
+def of_before(each: Recorded[E]) -> Recorded[E]:
+    """The same as a release before 0.5 wrote it: in schema version 1, which has no digests."""
+    event = each.event
+    topic, state = encode(event)[0], encode_as(event, 1)
+    stream, version = event.originator_id, event.originator_version
+    made = decode(topic, state, stream=stream, version=version)
+    return Recorded(each.position, cast(E, made), digest(state))
+
+
+def rechained(log: Iterable[Recorded[DecisionEvent]], first: int = 0) -> Decisions:
+    """The log with the digests made anew from a place on, as a forger does who knows how."""
+    digests: dict[tuple[WorkflowKey, int], str] = {}
+    again: Decisions = []
+    for place, each in enumerate(log):
+        key, generation = each.event.key, each.generation
+        owed = digests.get((key, generation - 1), key.digest)
+        chained = stored(each.position, each.event.model_copy(update={"previous_digest": owed}))
+        again.append(chained if place >= first else each)
+        digests[key, generation] = again[-1].digest
+    return again
+
+
+def rechained_runs(
+    decisions: Iterable[Recorded[DecisionEvent]], runs: Iterable[Recorded[RunSpawned]]
+) -> list[Recorded[RunSpawned]]:
+    """The runs with the digests of the decisions that made their generations, as they are now."""
+    digests = {(each.event.key, each.generation): each.digest for each in decisions}
+    return [
+        stored(each.position, each.event.model_copy(update={"decision_digest": owed}))
+        for each in runs
+        for owed in [digests.get((each.event.key, each.generation))]
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from alloc_es import DecisionEvent, Recorded, RunSpawned, connect
 from alloc_es.rules import RULES, Finding, findings
-from tests.rules.given import KEY, edited
+from tests.rules.given import KEY, edited, rechained_runs
 
 Runs = list[Recorded[RunSpawned]]
 
@@ -130,7 +130,8 @@ def test_a_run_of_another_generation_than_its_own_breaks_two_rules(
     logs: Logs, generation: int
 ) -> None:
     """Red when `routing` takes a run of a generation that never was."""
-    found = findings(logs.decisions, edited(logs.runs, 1, generation=generation))
+    runs = rechained_runs(logs.decisions, edited(logs.runs, 1, generation=generation))
+    found = findings(logs.decisions, runs)
     assert [each.rule for each in found] == ["routing", "newest"]
 
 

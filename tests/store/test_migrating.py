@@ -1,4 +1,4 @@
-"""A database of schema version 1 becomes one of version 2, once, and loses nothing."""
+"""A database of an older schema version becomes one of today's, once, and loses nothing."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from alloc_es import Allocations, StoreNotInitialised, connect
+from alloc_es.codec import digest, encode_as
+from alloc_es.rules import findings
 from alloc_es.store import postgres, sqlite
 from alloc_es.store.schema import SCHEMA_VERSION
-from tests.core.test_codec import LINES
+from tests.core.test_codec import LOGS, decoded
 from tests.support.children import run_together
 from tests.support.overlap import in_threads
 from tests.support.raw import DECISIONS, REFUSED, RUNS, Raw, raw
@@ -20,34 +22,46 @@ KEY = ("acme", "triage/\u00e9")
 
 VERSIONS = [(version,) for version in range(1, SCHEMA_VERSION + 1)]
 PROCESSES = 4
-GOLDEN_RUNS = [line for line in LINES if line["topic"] == "RunSpawned"]
-GOLDEN_DECISIONS = [line for line in LINES if line["topic"] != "RunSpawned"]
+GOLDEN_RUNS = [line for line in LOGS[1] if line["topic"] == "RunSpawned"]
+GOLDEN_DECISIONS = [line for line in LOGS[1] if line["topic"] != "RunSpawned"]
 
 
 @pytest.fixture
 def version_1_url(durable_url: str) -> str:
-    """A database as the release before left it: its tables, and the golden log in them."""
-    if durable_url.startswith("postgresql"):
-        schema = durable_url.rpartition("schema=")[2]
-        with raw(durable_url) as database:
-            database.execute(f"CREATE SCHEMA {schema}")
-    with raw(durable_url) as database:
-        make_version_1(database)
-        for table, lines in ((DECISIONS, GOLDEN_DECISIONS), (RUNS, GOLDEN_RUNS)):
-            for line in lines:
-                state = line["state"].encode()
+    """A database as the first release left it: its tables, and the golden log in them."""
+    return filled(durable_url, 1, [(line, line["state"].encode()) for line in GOLDEN_RUNS])
+
+
+@pytest.fixture
+def version_4_url(durable_url: str) -> str:
+    """A database as release 0.4 left it, whose runs were verified and carry no digests."""
+    runs = [line for line in LOGS[2] if line["topic"] == "RunSpawned"]
+    return filled(durable_url, 4, [(line, encode_as(decoded(line), 1)) for line in runs])
+
+
+def filled(url: str, version: int, runs: list[tuple[dict[str, Any], bytes]]) -> str:
+    """A new database of a schema version with the golden decisions and some runs."""
+    if url.startswith("postgresql"):
+        with raw(url) as database:
+            database.execute(f"CREATE SCHEMA {url.rpartition('schema=')[2]}")
+    decisions = [(line, line["state"].encode()) for line in GOLDEN_DECISIONS]
+    with raw(url) as database:
+        for number in range(1, version + 1):
+            make_version(database, number)
+        for table, lines in ((DECISIONS, decisions), (RUNS, runs)):
+            for line, state in lines:
                 database.insert(table, (line["stream"], line["version"], line["topic"], state))
-    return durable_url
+    return url
 
 
-def make_version_1(database: Raw) -> None:
+def make_version(database: Raw, version: int) -> None:
     kind = "sqlite" if database.kind == "sqlite" else "postgres"
-    script = files("alloc_es.store").joinpath(f"{kind}-1.sql").read_text()
+    script = files("alloc_es.store").joinpath(f"{kind}-{version}.sql").read_text()
     if database.kind == "sqlite":
         database._connection.executescript(script)
     else:
         database.execute(script.replace("%", "%%"))
-    database.execute("INSERT INTO alloc_es_schema (version) VALUES (1)")
+    database.execute("INSERT INTO alloc_es_schema (version) VALUES (?)", version)
 
 
 def contents(url: str) -> tuple[list[Any], list[Any], list[Any]]:
@@ -71,6 +85,31 @@ def test_a_database_of_version_1_is_brought_up_to_date_and_loses_nothing(
             allocations.workflow(*KEY).spawn_run(run.run_id, unit="another") for run in runs
         ]
     assert contents(version_1_url) == (VERSIONS, *before[1:])
+
+
+def test_a_database_of_version_4_keeps_its_bytes_and_is_chained_from_there_on(
+    version_4_url: str,
+) -> None:
+    """Red when old rows are written anew, or what comes behind them is not chained to them."""
+    before = contents(version_4_url)
+    assert before[0] == VERSIONS[:4]
+    last = digest(before[1][-1][-1])
+    with connect(version_4_url) as allocations:
+        workflow = allocations.workflow(*KEY)
+        old = workflow.spawn_run("run-4")
+        workflow.register_challenger("v9")
+        workflow.spawn_run("run-5")
+        decisions, runs = list(allocations.decisions()), list(allocations.runs())
+    versions, *logs = contents(version_4_url)
+    assert versions == VERSIONS
+    assert [log[:-added] for log, added in zip(logs, (1, 2), strict=True)] == [*before[1:]]
+    assert [each.event.previous_digest for each in decisions] == [None] * 10 + [last]
+    assert old.decision_digest == last
+    assert [each.event.decision_digest for each in runs] == [
+        *(None, None, None),
+        *(last, decisions[-1].digest),
+    ]
+    assert list(findings(decisions, runs)) == []
 
 
 def test_a_database_of_version_1_is_refused_where_nothing_may_be_made(version_1_url: str) -> None:

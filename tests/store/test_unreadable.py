@@ -15,8 +15,8 @@ UNROUTABLE = "allocation: Value error, its slots are not all buckets, each once"
 
 TAMPERED: dict[str, tuple[Tamper, str]] = {
     "a schema version from the future": (
-        lambda fields: fields.update(schema_version=2),
-        "its schema version is 2, known is 1",
+        lambda fields: fields.update(schema_version=3),
+        "its schema version is 3, known is 2",
     ),
     "no schema version": (
         lambda fields: fields.pop("schema_version"),
@@ -106,7 +106,7 @@ def plant(allocations: Allocations, database: Raw, topic: str, tamper: Tamper) -
         event = workflow.register_challenger("v2").event
     assert event is not None
     allocations.workflow("acme", "triage").start("v1")
-    fields = event.model_dump(mode="json") | {"schema_version": 1}
+    fields = event.model_dump(mode="json") | {"schema_version": 2}
     tamper(fields)
     database.insert(DECISIONS, (event.originator_id, 2, topic, json.dumps(fields).encode()))
 
