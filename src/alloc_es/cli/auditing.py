@@ -163,9 +163,8 @@ class SealExists(Ended):
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        super().__init__(
-            f"{path} exists, and a seal is never overwritten; name another file", exit_code=2
-        )
+        problem = f"{path} exists, and a seal is never overwritten; name another file"
+        super().__init__(problem, exit_code=USAGE)
 
 
 def seal(
