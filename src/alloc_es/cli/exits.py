@@ -11,6 +11,7 @@ from alloc_es.errors import (
     Refusal,
     StoreUnavailable,
 )
+from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.harness import HarnessError, ParticipantEnded, ParticipantNotStarted
 from alloc_es.reader_errors import (
     ProjectionBehind,
@@ -38,6 +39,7 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (TriggerLost, 3),
     (ArchivedMeanwhile, 3),
     (ArchiveMismatch, 6),
+    (ExportDamaged, 6),
     (ProjectionBehind, 4),
     (ProjectionStopped, 6),
 )
