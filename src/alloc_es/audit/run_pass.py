@@ -95,7 +95,9 @@ def pass_over(
 def name_of(run: RunSpawned) -> int:
     """8 bytes of the digest of a run's id in its tenant."""
     hashed = _seeded.copy()
-    hashed.update(run.originator_id.encode())
+    fields = run.__dict__
+    # No id holds a line feed.
+    hashed.update(f"{fields['tenant_id']}\n{fields['run_id']}".encode())
     name: int = _first_8_bytes(hashed.digest())[0]
     return name
 
