@@ -17,13 +17,17 @@ from alloc_es.committing import Committer
 from alloc_es.delivering import Deliveries
 from alloc_es.errors import AllocationError, InvalidSetting, StoreUnavailable
 from alloc_es.events import DecisionEvent, E, RunSpawned
+from alloc_es.explaining import Explanation, explain
 from alloc_es.following import Tell, surely, tell_log
 from alloc_es.grouping import MAX_GROUP
+from alloc_es.history_errors import UnknownRun
 from alloc_es.identity import (
     Actor,
+    RunId,
     TenantId,
     WorkflowKey,
     parse_identifier,
+    run_stream,
     tenant_prefix,
 )
 from alloc_es.incarnation import Incarnation, parse_name
@@ -132,6 +136,22 @@ class Allocations:
         """Every run behind a position of the run log, *in commit order*, up to its end."""
         self._check_usable()
         return self._scan(self._store.runs, parse_ordinal("after", "position", after))
+
+    def explain_run(self, tenant_id: str, run_id: str) -> Explanation:
+        """Why a run got its version, computed again: one indexed look-up in each log.
+
+        Raises `UnknownRun` and `InvalidIdentifier`.
+        """
+        tenant = TenantId(parse_identifier("tenant id", tenant_id))
+        wanted = RunId(parse_identifier("run id", run_id))
+        run = self._insist(lambda: self._store.runs.newest(run_stream(tenant, wanted)))
+        if run is None:
+            raise UnknownRun(tenant, wanted, self.store)
+        stream, generation = run.event.key.stream, run.generation
+        decisions = self._store.decisions
+        return explain(
+            run, self._insist(lambda: decisions.between(stream, generation, generation + 1))
+        )
 
     def position(self, log: LogName = "decisions") -> int:
         """The last position of the decision log, or of the run log; 0 while it is empty."""

@@ -61,6 +61,11 @@ class Replay:
     skipped: tuple[Skipped, ...]
     allocations: Mapping[int, Allocation]
 
+    @property
+    def allocation(self) -> Allocation | None:
+        """What would hold at the end; None where not even the start could be decided again."""
+        return next(reversed([*self.allocations.values()]), None)
+
 
 def every_challenger_at(share_bps: int) -> Ask:
     """A policy that gives each live challenger this share, in basis points."""

@@ -68,7 +68,7 @@ def test_json_has_the_names_of_the_python_api(terminal: Terminal) -> None:
     assert (shown["challenger"], shown["challengers"]) == ("v2", ["v2"])
     assert terminal.json("list") == [shown]
     assert terminal.json("list", "nobody") == []
-    history = terminal.json("history", "acme", "triage")
+    history = terminal.json("history", "acme", "triage")["decisions"]
     assert [(e["generation"], e["actor"]) for e in history] == [(1, "operator"), (2, "operator")]
     assert history[1]["allocation"] == shown
     run = terminal.json("spawn", "acme", "triage", "run-1", "--unit", "customer-17")
@@ -172,7 +172,7 @@ def test_the_limit_that_held_is_recorded_with_every_decision(sqlite: Terminal) -
         ["rollback", "acme", "triage", "--drop", "v2"],
     ):
         assert sqlite.run(*command, **many).returncode == 0
-    entries = sqlite.json("history", "acme", "triage")
+    entries = sqlite.json("history", "acme", "triage")["decisions"]
     assert [entry["max_challengers"] for entry in entries] == [3] * 7
 
 
@@ -188,7 +188,7 @@ def test_the_actor_is_the_user_and_reading_needs_none(
     """Red when a command that only reads fails at a user name that can't be an actor."""
     monkeypatch.setattr(getpass, "getuser", lambda: "ada")
     assert sqlite.run("start", "acme", "triage", "v1", ALLOC_ES_ACTOR="").returncode == 0
-    assert sqlite.json("history", "acme", "triage")[0]["actor"] == "ada"
+    assert sqlite.json("history", "acme", "triage")["decisions"][0]["actor"] == "ada"
     monkeypatch.setattr(getpass, "getuser", lambda: " ")
     assert sqlite.run("show", "acme", "triage", ALLOC_ES_ACTOR="").returncode == 0
     done = sqlite.run("promote", "acme", "triage", "v1", ALLOC_ES_ACTOR="")
@@ -204,4 +204,4 @@ def test_a_container_without_a_user_has_an_actor(
 ) -> None:
     monkeypatch.setattr(getpass, "getuser", _no_user)
     assert sqlite.run("start", "acme", "triage", "v1", ALLOC_ES_ACTOR="").returncode == 0
-    assert sqlite.json("history", "acme", "triage")[0]["actor"] == "operator"
+    assert sqlite.json("history", "acme", "triage")["decisions"][0]["actor"] == "operator"

@@ -52,7 +52,7 @@ def test_a_line_for_each_workflow_in_order_and_a_summary(durable_url: str) -> No
         "acme/a is at generation 2 (registered v2): v1 95%, v2 5%",
     ]
     assert done.stderr == "alloc-es: 3 workflows: 2 decided, 1 held\n"
-    (entry,) = terminal.json("history", "acme", "a")[1:]
+    (entry,) = terminal.json("history", "acme", "a")["decisions"][1:]
     assert (entry["actor"], entry["reason"]) == ("operator", "why not")
 
 
@@ -61,7 +61,7 @@ def test_a_tenants_workflows_and_all_there_are(sqlite: Terminal) -> None:
     sqlite.ok("start", "other", "a", "v1")
     assert sqlite.run("decide", "acme", "--policy", TRY_V2, "--actor", "me").returncode == 0
     assert generations(sqlite) == [2, 2, 2, 1]
-    assert sqlite.json("history", "acme", "a")[1]["actor"] == "me"
+    assert sqlite.json("history", "acme", "a")["decisions"][1]["actor"] == "me"
     assert sqlite.run("decide", "--all", "--policy", TRY_V2).returncode == 0
     assert generations(sqlite) == [2, 2, 2, 2]
 

@@ -23,6 +23,9 @@ READING = [
     ["show", "acme", "triage"],
     ["list"],
     ["history", "acme", "triage"],
+    ["diff", "acme", "triage", "1", "1"],
+    ["explain", "acme", "run-1"],
+    ["replay", "acme", "triage", "--share", "5%"],
     ["spawn", "acme", "triage", "run-1"],
     ["peek", "acme", "triage", "run-1"],
     ["decide", "acme", "--policy", "tests.cli.policies:try_v2"],
@@ -58,13 +61,18 @@ def terminal(sqlite_url: str) -> Terminal:
         ["rollback", "acme", "triage", "--to-generation", "99999999999999"],
         ["show", "acme", "other"],
         ["history", "acme", "other"],
+        ["diff", "acme", "other", "1", "1"],
+        ["diff", "acme", "triage", "1", "2"],
+        ["show", "acme", "triage", "--at-generation", "2"],
+        ["explain", "acme", "run-9"],
+        ["replay", "acme", "other", "--share", "5%"],
         ["peek", "acme", "other", "u"],
         ["spawn", "acme", "other", "r"],
     ],
 )
 def test_1_is_refused_by_the_rules(terminal: Terminal, command: list[str]) -> None:
     terminal.fails(1, *command)
-    assert len(terminal.json("history", "acme", "triage")) == 1
+    assert len(terminal.json("history", "acme", "triage")["decisions"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_in_a_pipe_an_entry_is_a_line_however_long(terminal: Terminal) -> None:
     """Red when a table is folded in a pipe, or padded with blanks to a width."""
     terminal.ok("commit", "acme", "triage", f"{LONG}=1%")
     lines = terminal.ok("history", "acme", "triage").splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 3 + 1 + 1 + 4
     assert [line for line in lines if line != line.rstrip()] == []
     assert terminal.run("history", "acme", "triage", COLUMNS="20").stdout.splitlines() == lines
 
@@ -94,7 +94,7 @@ def test_what_is_printed_can_not_move_the_cursor_or_turn_the_text(terminal: Term
         assert "line\\nbreak \\u202e turned" in terminal.ok(*command)
     printed = terminal.ok("history", "acme", "triage", "--json")
     assert all(character.isprintable() or character == "\n" for character in printed)
-    assert json.loads(printed)[-1]["reason"] == reason
+    assert json.loads(printed)["decisions"][-1]["reason"] == reason
 
 
 def test_an_error_can_not_move_the_cursor_either(terminal: Terminal) -> None:
@@ -152,7 +152,7 @@ def test_a_closed_pipe_ends_the_command_in_silence(sqlite_url: str) -> None:
         text=True,
         check=True,
     )
-    assert (done.stdout, done.stderr) == ("[\n141\n", "")
+    assert (done.stdout, done.stderr) == ("{\n141\n", "")
 
 
 def test_a_pipe_that_was_never_read_ends_it_as_silently(terminal: Terminal) -> None:

@@ -10,13 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from alloc_es.cli import (
+    auditing,
     deciding,
     demo,
     drilling,
     exchanging,
+    explaining,
+    looking_back,
     passing,
     projecting,
     reading,
+    replaying,
     spawning,
     triggering,
 )
@@ -63,6 +67,11 @@ _OF_ALL = (
     *deciding.COMMANDS,
     passing.decide,
     *reading.COMMANDS,
+    looking_back.history,
+    looking_back.diff,
+    explaining.explain,
+    replaying.replay,
+    *auditing.COMMANDS,
     *exchanging.COMMANDS,
     spawning.spawn,
     triggering.triggers,

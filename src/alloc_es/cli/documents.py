@@ -154,7 +154,7 @@ def pass_document(result: PassResult) -> dict[str, Any]:
     return {
         **result.key._asdict(),
         "outcome": result.outcome,
-        "proposal": _proposal_document(result.proposal) if result.proposal else None,
+        "proposal": proposal_document(result.proposal) if result.proposal else None,
         "seen": result.seen,
         "event": event_fields(event) if event else None,
         "allocation": allocation_document(event.allocation) if event else None,
@@ -165,7 +165,8 @@ def pass_document(result: PassResult) -> dict[str, Any]:
     }
 
 
-def _proposal_document(proposal: Proposal) -> dict[str, Any]:
+def proposal_document(proposal: Proposal) -> dict[str, Any]:
+    """What a policy proposes, with its type."""
     facts = {each.name: getattr(proposal, each.name) for each in fields(proposal)}
     return {"type": type(proposal).__name__} | {n: _fact(value) for n, value in facts.items()}
 

@@ -26,23 +26,26 @@ _ASCII_FILLS = "#=+-"
 
 @dataclass(frozen=True, slots=True)
 class SplitDrawing:
-    """One workflow: a bar of the split, a line for each arm, and who decided last."""
+    """One workflow: a bar of the split, a line for each arm, and who decided last.
 
-    newest: Recorded[DecisionEvent]
+    `moment` says as of what the decision is the last one, empty for now.
+    """
+
+    last: Recorded[DecisionEvent]
+    moment: str = ""
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         """Draw for the width and the characters that a terminal has."""
-        newest, allocation = self.newest, self.newest.event.allocation
-        fills = _ASCII_FILLS if options.ascii_only else _FILLS
+        allocation, fills = self.last.event.allocation, fills_of(options)
         title = f"{one_line(str(allocation.key))}  generation {allocation.generation}"
         yield Text(title, style="bold")
+        if self.moment:
+            yield Text(self.moment)
         yield _bar(allocation, fills, min(_BAR_WIDTH, options.max_width))
-        yield _legend(allocation, fills)
-        why = f": {one_line(newest.reason)}" if newest.reason else ""
-        last = f"last: {newest.event.summary}, by {newest.actor}, {when(newest.time)}{why}"
-        yield Text(last)
+        yield legend(allocation, fills)
+        yield Text(f"last: {decided(self.last)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ def _what(event: DecisionEvent) -> str:
 def _bar(allocation: Allocation, fills: str, width: int) -> Text:
     bar = Text(overflow="fold")
     for index, count in enumerate(_cells([arm.share_bps for arm in allocation.arms], width)):
-        fill, style = _look(index, fills)
+        fill, style = look(index, fills)
         bar.append(fill * count, style=style)
     return bar
 
@@ -154,12 +157,13 @@ def _cells(shares: Sequence[int], width: int) -> list[int]:
     return [max(1, width - sum(challengers)), *challengers]
 
 
-def _legend(allocation: Allocation, fills: str) -> Table:
+def legend(allocation: Allocation, fills: str) -> Table:
+    """A line for each arm of an allocation."""
     table = Table.grid(padding=(0, 2))
     for _ in range(5):
         table.add_column(overflow="fold")
     for index, arm in enumerate(allocation.arms):
-        fill, style = _look(index, fills)
+        fill, style = look(index, fills)
         table.add_row(
             Text(fill, style=style),
             Text(one_line(arm.version), style="bold"),
@@ -170,10 +174,22 @@ def _legend(allocation: Allocation, fills: str) -> Table:
     return table
 
 
-def _look(index: int, fills: str) -> tuple[str, str]:
-    """The control's character and style, or those of a challenger's turn."""
+def look(index: int, fills: str) -> tuple[str, str]:
+    """The character and style of an arm by its place: the control's, or a challenger's turn."""
     turn = 0 if index == 0 else 1 + (index - 1) % (len(fills) - 1)
     return fills[turn], _STYLES[turn]
+
+
+def fills_of(options: ConsoleOptions) -> str:
+    """The characters that the arms are drawn with."""
+    return _ASCII_FILLS if options.ascii_only else _FILLS
+
+
+def decided(decision: Recorded[DecisionEvent]) -> str:
+    """What a decision did, who made it, when and why."""
+    why = f": {one_line(decision.reason)}" if decision.reason else ""
+    who, what = one_line(decision.actor), one_line(decision.event.summary)
+    return f"{what}, by {who}, {when(decision.time)}{why}"
 
 
 def when(time: datetime) -> str:

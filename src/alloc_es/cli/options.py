@@ -2,6 +2,7 @@
 
 import getpass
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, cast
 
 import typer
@@ -71,6 +72,27 @@ Actor = Annotated[
     ),
 ]
 
+AtGeneration = Annotated[
+    int | None,
+    typer.Option("--at-generation", metavar="N", help="As of a generation.", show_default=False),
+]
+AtPosition = Annotated[
+    int | None,
+    typer.Option(
+        "--at-position", metavar="P", help="As of a position of the decisions.", show_default=False
+    ),
+]
+AtTime = Annotated[
+    datetime | None,
+    typer.Option(
+        "--at-time",
+        metavar="TIME",
+        parser=lambda text: parse_time(text),
+        help="As of a time, for example 2026-03-01T12:00:00Z.",
+        show_default=False,
+    ),
+]
+
 STORE = DEFAULT_STORE
 
 # Its class is click's in older releases of typer and typer's own in newer ones.
@@ -123,6 +145,18 @@ def is_given(context: typer.Context, name: str) -> bool:
     """Whether an option stands on the command line or in the environment."""
     source = context.get_parameter_source(name)
     return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
+
+
+def parse_time(text: str) -> datetime:
+    """A time given on the command line; usage error when it is none, or has no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.utcoffset() is None:
+        problem = f"{text!r} is no time in ISO 8601 with its zone, as 2026-03-01T12:00:00Z is"
+        raise typer.BadParameter(problem)
+    return time
 
 
 def parse_share(text: str) -> Share:

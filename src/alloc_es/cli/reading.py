@@ -1,25 +1,79 @@
 """The commands that look."""
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli.documents import allocation_document, event_document, routing_document
-from alloc_es.cli.drawing import SplitDrawing, allocation_rows, history_rows
-from alloc_es.cli.options import STORE, AsJson, StoreUrl, Tenant, WorkflowId, opened
+from alloc_es import timetravel
+from alloc_es.cli.documents import allocation_document, routing_document
+from alloc_es.cli.drawing import SplitDrawing, allocation_rows
+from alloc_es.cli.evidence import FromPath, evidence
+from alloc_es.cli.options import (
+    STORE,
+    AsJson,
+    AtGeneration,
+    AtPosition,
+    AtTime,
+    StoreUrl,
+    Tenant,
+    UsageError,
+    WorkflowId,
+    opened,
+)
 from alloc_es.cli.output import print_document, print_rich, say
+from alloc_es.errors import UnknownWorkflow
+from alloc_es.events import DecisionEvent, Recorded
+from alloc_es.evidence import Evidence
+from alloc_es.identity import WorkflowKey
 
 
 def show(
-    tenant: Tenant, workflow: WorkflowId, store: StoreUrl = STORE, as_json: AsJson = False
+    context: typer.Context,
+    tenant: Tenant,
+    workflow: WorkflowId,
+    at_generation: AtGeneration = None,
+    at_position: AtPosition = None,
+    at_time: AtTime = None,
+    source: FromPath = None,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
 ) -> None:
-    """Show who serves a workflow now, and draw the split."""
-    with opened(store) as allocations:
-        newest = allocations.workflow(tenant, workflow).newest()
-    if as_json:
-        print_document(allocation_document(newest.event.allocation))
+    """Show who serves a workflow, now or then, and draw the split."""
+    asked: dict[str, Any] = {"generation": at_generation, "position": at_position, "time": at_time}
+    moment = {name: value for name, value in asked.items() if value is not None}
+    if len(moment) > 1:
+        problem = "give one of --at-generation, --at-position and --at-time"
+        raise UsageError(problem, context)
+    key = WorkflowKey.parse(tenant, workflow)
+    if moment or source is not None:
+        with evidence(store, source) as held:
+            decisions = whole_history(held, key)
+        found = timetravel.at(decisions, **moment) if moment else decisions[-1]
+        said = _moment(moment, decisions[-1])
     else:
-        print_rich(SplitDrawing(newest))
+        with opened(store) as allocations:
+            found, said = allocations.workflow(tenant, workflow).newest(), ""
+    if as_json:
+        print_document(allocation_document(found.event.allocation))
+    else:
+        print_rich(SplitDrawing(found, said))
+
+
+def whole_history(held: Evidence, key: WorkflowKey) -> list[Recorded[DecisionEvent]]:
+    """Every decision on a workflow, oldest first. Raises `UnknownWorkflow`."""
+    decisions = held.history(key)
+    if not decisions:
+        raise UnknownWorkflow(key)
+    return decisions
+
+
+def _moment(moment: dict[str, Any], newest: Recorded[DecisionEvent]) -> str:
+    """As of what something is shown, in words; empty for now."""
+    for name, value in moment.items():
+        told = value.isoformat() if isinstance(value, datetime) else value
+        return f"as of {name} {told}; the newest is generation {newest.generation}"
+    return ""
 
 
 def list_(
@@ -39,18 +93,6 @@ def list_(
         print_rich(allocation_rows(found))
     else:
         say(f"no workflow{f' of {tenant}' if tenant else ''} was started yet")
-
-
-def history(
-    tenant: Tenant, workflow: WorkflowId, store: StoreUrl = STORE, as_json: AsJson = False
-) -> None:
-    """List every decision on a workflow, oldest first."""
-    with opened(store) as allocations:
-        entries = allocations.workflow(tenant, workflow).history()
-    if as_json:
-        print_document([event_document(entry) for entry in entries])
-    else:
-        print_rich(history_rows(entries))
 
 
 def peek(
@@ -74,4 +116,4 @@ def peek(
         )
 
 
-COMMANDS = (show, list_, history, peek)
+COMMANDS = (show, list_, peek)
