@@ -13,3 +13,10 @@ def store(durable_url: str, tmp_path: Path) -> Iterator[Filled]:
     """A store with 12 runs, none of which is archived."""
     with filled(durable_url, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def sqlite_store(sqlite_url: str, tmp_path: Path) -> Iterator[Filled]:
+    """The same, on SQLite only."""
+    with filled(sqlite_url, tmp_path) as found:
+        yield found
