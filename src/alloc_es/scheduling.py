@@ -67,7 +67,8 @@ def decide_pass(
     A workflow whose allocation has `reached` its goal is skipped. With a `goal` the pass ends
     when it has enough. Both are looked at when a wave is assembled, so a wave that runs comes
     to its end. `on_result` is called with each result as soon as it and those before it are
-    settled. With `dry_run` nothing is recorded, and `event` is what would be.
+    settled. With `dry_run` nothing is recorded, and `event` is what would be, but for its
+    `previous_digest`, which it gets as it is recorded.
 
     A cancellation, Ctrl-C, and whatever else is no `Exception` end the pass at once: no
     thread of a policy is waited for, a commit that is under way is finished, and no other is

@@ -306,7 +306,8 @@ class Workflow:
     ) -> DecisionEvent | None:
         """The event that `send` would append to a state, None where the wish already holds.
 
-        No I/O: nothing is read, and nothing recorded. Raises the refusals of the rules.
+        No I/O: nothing is read, and nothing recorded, so `previous_digest` is None. Raises the
+        refusals of the rules.
         """
         return decide(self.key, state, command, self._envelope(None, reason, actor))
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from alloc_es import Allocation, Allocations, DecisionEvent, RunSpawned, SpawnRequest, Workflow
+from alloc_es import Allocations, DecisionEvent, Recorded, RunSpawned, SpawnRequest, Workflow
 from alloc_es.codec import encode
 from alloc_es.commands import Command, Envelope, PromoteChallenger
 from alloc_es.decider import decide
@@ -59,8 +59,8 @@ def unit_of_v2(workflow: Workflow) -> str:
     return next(unit for unit in map(str, range(1_000)) if workflow.peek(unit).version == V2)
 
 
-def next_decision(allocation: Allocation, command: Command) -> DecisionEvent:
-    """What a command on an allocation makes, recorded nowhere."""
+def next_decision(newest: Recorded[DecisionEvent], command: Command) -> DecisionEvent:
+    """What a command makes of the newest decision on a workflow, recorded nowhere."""
     envelope = Envelope(
         command_id=CommandId("under way"),
         actor=Actor("somebody else"),
@@ -68,9 +68,9 @@ def next_decision(allocation: Allocation, command: Command) -> DecisionEvent:
         at=datetime(2026, 3, 1, tzinfo=UTC),
         max_challengers=1,
     )
-    event = decide(allocation.key, allocation, command, envelope)
+    event = decide(newest.event.key, newest.event.allocation, command, envelope)
     assert event is not None
-    return event
+    return event.chained_to(newest)
 
 
 def leave_under_way(database: Raw, table: str, event: Recordable) -> None:

@@ -65,7 +65,7 @@ def test_a_group_waits_for_a_low_stripe_without_holding_a_higher_one(postgres_ur
         for workflow in workflows:
             workflow.start("v1")
             workflow.spawn_run(f"first of {workflow.key.workflow_id}")
-        low, high = (next_decision(each.allocation(), CHALLENGER) for each in workflows)
+        low, high = (next_decision(each.newest(), CHALLENGER) for each in workflows)
         requests = [SpawnRequest(TENANT, each.key.workflow_id, str(each)) for each in workflows]
         leave_under_way(other, DECISIONS, low)
 

@@ -48,7 +48,7 @@ def test_a_run_waits_for_a_decision_under_way_and_is_of_its_generation(
         raw(postgres_url) as observer,
     ):
         workflow = contested(allocations)
-        leave_under_way(other, DECISIONS, next_decision(workflow.allocation(), PROMOTION))
+        leave_under_way(other, DECISIONS, next_decision(workflow.newest(), PROMOTION))
         run, waited = held_up(
             lambda: spawn(allocations, "run-1", "unit-1"),
             lambda: waits_at_fence(observer, "ShareLock"),
@@ -79,7 +79,7 @@ def test_a_run_waits_for_a_decision_under_way_on_sqlite_too(
     with connect(sqlite_url) as allocations, raw(sqlite_url) as other:
         workflow = contested(allocations)
         begins = note_beginning(monkeypatch)
-        leave_under_way(other, DECISIONS, next_decision(workflow.allocation(), PROMOTION))
+        leave_under_way(other, DECISIONS, next_decision(workflow.newest(), PROMOTION))
         run, waited = held_up(
             lambda: spawn(allocations, "run-1", "unit-1"),
             lambda: begins.wait(1),

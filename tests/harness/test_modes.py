@@ -183,8 +183,9 @@ def test_a_decide_pass_makes_the_same_log_in_every_mode(
 
 
 def without_chance(event: DecisionEvent) -> object:
-    """An event without what differs between any two: who, when, where, and drawn ids."""
-    what = event.model_dump(exclude={"actor", "command_id", "recorded_at", "allocation"})
+    """An event without what differs between any two: who, when, where, drawn ids, digests."""
+    own = {"actor", "command_id", "recorded_at", "allocation", "previous_digest"}
+    what = event.model_dump(exclude=own)
     return type(event).__name__, what, shape(event.allocation)
 
 
