@@ -4,7 +4,6 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from threading import local
@@ -13,8 +12,9 @@ from typing import Any
 from alloc_es import codec
 from alloc_es.archive_errors import ArchiveMismatch
 from alloc_es.events import Recorded, RunSpawned
-from alloc_es.exchange.files import written_whole
-from alloc_es.exchange.parquet_runs import RunFile, RunFiles
+from alloc_es.exchange.files import sha256_of, written_whole
+from alloc_es.exchange.parquet_runs import RunFiles
+from alloc_es.exchange.run_file import RunFile
 from alloc_es.store.log import Batch
 from alloc_es.store.recorder import Archive, Stored
 
@@ -80,12 +80,6 @@ def _parsed(said: dict[str, Any]) -> Manifest:
         sha256 = each.pop("sha256")
         files.append(ArchivedFile(RunFile(**each), sha256))
     return Manifest(**said, files=tuple(files))
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 class AttachedArchive:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from alloc_es.app import Allocations
 from alloc_es.archive_errors import ArchiveMismatch
-from alloc_es.archives import MANIFEST, Manifest, sha256_of
+from alloc_es.archives import MANIFEST, Manifest
 from alloc_es.arguments import parse_ordinal
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
-from alloc_es.exchange.files import PART, sync
-from alloc_es.exchange.parquet_runs import SPAN, RunFiles, run_file_name, write_runs
+from alloc_es.exchange.files import PART, sha256_of, sync
+from alloc_es.exchange.parquet_runs import SPAN, RunFiles, write_runs
+from alloc_es.exchange.run_file import run_file_name
 from alloc_es.identity import parse_identifier
 from alloc_es.rebuilding import Report
 from alloc_es.removing import AGAIN, Move, require_followed

@@ -11,12 +11,8 @@ from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
 from alloc_es.store import EventLog
+from alloc_es.store.log import parts_up_to
 from alloc_es.store.recorder import UNLIMITED, LogName, Stored
-
-BLOCK = 10_000
-"""How many positions of a log make a block: what is read, sealed and checked as one."""
-
-_PART = 50_000
 
 
 class Unreadable(NamedTuple):
@@ -136,8 +132,7 @@ class StoreEvidence:
 
     def parts(self) -> Sequence[tuple[int, int]]:
         """Parts of 50,000 positions up to the log's end."""
-        end = self.allocations.position("runs")
-        return [(first, min(first + _PART, end)) for first in range(0, end, _PART)]
+        return parts_up_to(self.allocations.position("runs"))
 
     def history(self, key: WorkflowKey) -> list[Recorded[DecisionEvent]]:
         """The decisions on one workflow, oldest first."""

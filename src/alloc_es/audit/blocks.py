@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from alloc_es import codec
 from alloc_es.events import Event, Recorded
-from alloc_es.evidence import BLOCK
+from alloc_es.store.log import BLOCK
 
 
 class BlockDigests:

@@ -12,10 +12,11 @@ from pydantic import TypeAdapter, ValidationError
 from alloc_es.audit.blocks import BlockDigests, blocks_of, in_order, root
 from alloc_es.codec import digest
 from alloc_es.errors import InvalidSetting
-from alloc_es.evidence import BLOCK, Evidence, Unreadable
+from alloc_es.evidence import Evidence, Unreadable
 from alloc_es.identity import TenantId, WorkflowId, WorkflowKey
 from alloc_es.rebuilding import Report
 from alloc_es.rules import Finding, Timeline
+from alloc_es.store.log import BLOCK
 from alloc_es.store.recorder import LogName
 
 FORMAT = "alloc-es seal, version 1"

@@ -85,7 +85,8 @@ def print_line(document: Any) -> None:
 def print_error(document: dict[str, Any], *, as_json: bool) -> None:
     """Print what went wrong on stderr, in one line."""
     error = document["error"]
-    where = f"line {error['line']}: " if "line" in error else ""
+    # What was wrong in a file of another path says so itself.
+    where = f"line {error['line']}: " if "line" in error and "path" not in error else ""
     print_aside(document, f"{where}{error['message']}", as_json=as_json)
 
 

@@ -11,8 +11,8 @@ from alloc_es.evidence import Unreadable
 from alloc_es.exchange.checking import Order, check_whole, read_began, read_ended
 from alloc_es.exchange.cloudevents import EventLine, Mark, NotALine, entry, parse
 from alloc_es.exchange.line_file import LineFile
-from alloc_es.exchange.parquet_runs import parts_up_to
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
+from alloc_es.store.log import parts_up_to
 from alloc_es.store.recorder import UNLIMITED, LogName, Stored
 
 

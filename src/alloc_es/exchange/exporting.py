@@ -13,8 +13,8 @@ from alloc_es.exchange.errors import ExportExists
 from alloc_es.exchange.files import PART, part_of, settle
 from alloc_es.exchange.opening import open_export
 from alloc_es.exchange.parquet import DECISIONS, MANIFEST
-from alloc_es.exchange.parquet_runs import is_run_file
 from alloc_es.exchange.parquet_writing import write_tables
+from alloc_es.exchange.run_file import is_run_file
 from alloc_es.exchange.written import Report, Written, continues
 from alloc_es.store.recorder import LogName
 from alloc_es.wording import shown

@@ -15,8 +15,9 @@ from alloc_es.exchange.arrow import arrow, batch_of, in_words, rows_of, schema_o
 from alloc_es.exchange.decision_columns import DECISION_COLUMNS, decision_entry, decision_row
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.files import sha256_of, written_whole
-from alloc_es.exchange.parquet_runs import RunFiles, parts_up_to
+from alloc_es.exchange.parquet_runs import RunFiles
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
+from alloc_es.store.log import parts_up_to
 from alloc_es.store.recorder import LOGS, UNLIMITED, LogName, Stored
 
 DECISIONS, MANIFEST = "decisions.parquet", "manifest.json"

@@ -1,57 +1,35 @@
 """Runs in Parquet files: each holds a range of positions of the run log."""
 
 import json
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from itertools import groupby, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from alloc_es.errors import InvalidSetting, UnreadableEvent
 from alloc_es.events import Recorded, RunSpawned
-from alloc_es.exchange.arrow import arrow, batch_of, in_words, rows_of, schema_of
+from alloc_es.exchange.arrow import arrow, batch_of, schema_of
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.files import written_whole
-from alloc_es.exchange.run_columns import (
-    RUN_COLUMNS,
-    NotAsWritten,
-    RunColumns,
-    RunRow,
-    RunWriter,
+from alloc_es.exchange.run_columns import RUN_COLUMNS, RunRow, RunWriter
+from alloc_es.exchange.run_file import (
+    FACTS,
+    OpenRunFile,
+    RowGroup,
+    RunFile,
+    is_run_file,
+    run_file_name,
 )
-from alloc_es.identity import run_stream
-from alloc_es.store.log import PAGE, Batch
+from alloc_es.store.log import BLOCK, PAGE, Batch
 from alloc_es.store.recorder import UNLIMITED, Stored
-
-BLOCK = 10_000
-"""How many positions the borders of ranges are multiples of; those of a row group."""
 
 SPAN = 100 * BLOCK
 """How many positions a file holds at most."""
 
 _POSITION, _DIGEST = (list(RUN_COLUMNS).index(name) for name in ("position", "digest"))
-_NAME = re.compile(r"runs-(\d{20})\.parquet")
-_FACTS = b"alloc_es"
-
-
-@dataclass(frozen=True, slots=True)
-class RunFile:
-    """What is known of a file of runs: it holds those at the positions `(after, up_to]`.
-
-    `first` and `last` are the positions of the first and the last of its `rows`; `digest` is
-    the SHA-256 of the rows' digests in their order, in hexadecimal, each with a line feed.
-    """
-
-    name: str
-    after: int
-    up_to: int
-    first: int
-    last: int
-    rows: int
-    digest: str
 
 
 def write_runs(
@@ -107,7 +85,7 @@ def _write(
             tally.add(columns)
             report(tally.last)
         found = tally.file(path.name, after, up_to)
-        writer.add_key_value_metadata({_FACTS: json.dumps(asdict(found))})
+        writer.add_key_value_metadata({FACTS: json.dumps(asdict(found))})
     return found
 
 
@@ -133,112 +111,6 @@ class _Tally:
         return RunFile(name, after, up_to, self._first, self.last, self._rows, digest)
 
 
-def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
-    """The positions up to `end` in parts `(after, up_to]`."""
-    return [(first, min(first + size, end)) for first in range(0, end, size)]
-
-
-def is_run_file(name: str) -> bool:
-    """Whether a file of runs can have a name."""
-    return _NAME.fullmatch(name) is not None
-
-
-def run_file_name(up_to: int) -> str:
-    """The name of the file whose range ends at a position."""
-    return f"runs-{up_to:020}.parquet"
-
-
-class _Group(NamedTuple):
-    """A row group: the places of its file and itself, its rows' positions, and rows before it."""
-
-    file: "_File"
-    number: int
-    first: int
-    last: int
-    rows_before: int
-
-
-class _File:
-    """A file of runs that was opened, and is as far as its footer says what `RunFile` says."""
-
-    def __init__(self, path: Path) -> None:
-        pa = arrow()
-        self.path = path
-        self._rows = RunColumns()
-        try:
-            self.parquet = pa.parquet.ParquetFile(path)
-            facts = json.loads(self.parquet.metadata.metadata[_FACTS])
-            self.facts = RunFile(**facts)
-        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-            problem = f"it is no whole file of runs: {in_words(error)}"
-            raise ExportDamaged(path, None, problem) from error
-        if not self.parquet.schema_arrow.equals(schema_of(RUN_COLUMNS)):
-            raise ExportDamaged(path, None, "its columns are not those of a file of runs")
-        self.groups = list(self._groups())
-        self._check_facts()
-
-    def _groups(self) -> Iterator[_Group]:
-        metadata, before = self.parquet.metadata, 0
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            seen = group.column(0).statistics
-            if seen is None or not seen.has_min_max:
-                raise ExportDamaged(self.path, before + 1, "nothing says which positions follow")
-            yield _Group(self, number, seen.min, seen.max, before)
-            before += group.num_rows
-
-    def _check_facts(self) -> None:
-        facts = self.facts
-        for earlier, later in pairwise(self.groups):
-            if later.first <= earlier.last:
-                problem = f"position {later.first} does not follow {earlier.last}"
-                raise ExportDamaged(self.path, later.rows_before + 1, problem)
-        held = (self.groups[0].first, self.groups[-1].last) if self.groups else (0, 0)
-        if (
-            (facts.name, facts.rows) != (self.path.name, self.parquet.metadata.num_rows)
-            or (facts.first, facts.last) != held
-            or not facts.after < facts.first <= facts.last <= facts.up_to
-        ):
-            raise ExportDamaged(self.path, None, "it does not hold what its footer says")
-
-    def read(self, group: _Group, only: int | None = None) -> list[RunRow]:
-        """The rows of a row group, or the one at the position `only`. Raises `ExportDamaged`."""
-        rows: list[RunRow] = []
-        last = group.first - 1
-        try:
-            for row in self._rows.rows(self._columns(group, only)):
-                if not last < row.stored.position <= group.last:
-                    raise NotAsWritten(f"position {row.stored.position} does not follow {last}")
-                last = row.stored.position
-                rows.append(row)
-        except NotAsWritten as error:
-            line = group.rows_before + len(rows) + 1
-            raise ExportDamaged(self.path, line, str(error)) from None
-        return rows
-
-    def find(self, group: _Group, stream: str) -> int | None:
-        """The position of the first run of a stream in a row group, if it has one."""
-        names = ["position", "tenant_id", "run_id", "stream"]
-        columns = self._table(group, names).to_pydict()
-        for position, tenant_id, run_id, kept in zip(*columns.values(), strict=True):
-            if stream == (run_stream(tenant_id, run_id) if kept is None else kept):
-                return int(position)
-        return None
-
-    def _columns(self, group: _Group, only: int | None) -> dict[str, list[Any]]:
-        table = self._table(group, list(RUN_COLUMNS))
-        if only is not None:
-            table = table.filter(arrow().compute.equal(table["position"], only))
-        return rows_of(table)
-
-    def _table(self, group: _Group, names: list[str]) -> Any:
-        try:
-            return self.parquet.read_row_group(group.number, columns=names)
-        except (OSError, ValueError, arrow().ArrowException) as error:
-            problem = f"its rows can't be read: {in_words(error)}"
-            raise ExportDamaged(self.path, group.rows_before + 1, problem) from error
-
-
 class RunFiles:
     """The runs in the files of a directory, in the order of their positions.
 
@@ -248,14 +120,14 @@ class RunFiles:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._files = [_File(path) for path in _paths(directory)]
+        self._files = [OpenRunFile(path) for path in _paths(directory)]
         for earlier, later in pairwise(self._files):
             if later.facts.after < earlier.facts.up_to:
                 problem = f"its positions begin before those of {earlier.path.name} end"
                 raise ExportDamaged(later.path, None, problem)
         self._groups = [group for file in self._files for group in file.groups]
         self._ends = [group.last for group in self._groups]
-        self._read: tuple[_Group, list[RunRow]] | None = None
+        self._read: tuple[RowGroup, list[RunRow]] | None = None
 
     @property
     def files(self) -> Sequence[RunFile]:
@@ -334,7 +206,7 @@ class RunFiles:
         for file in self._files:
             file.parquet.close()
 
-    def _of(self, group: _Group) -> list[RunRow]:
+    def _of(self, group: RowGroup) -> list[RunRow]:
         """The rows of a row group; those read last are kept, as a batch is less than a group."""
         if self._read is None or self._read[0] is not group:
             self._read = (group, group.file.read(group))

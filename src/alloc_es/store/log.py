@@ -24,6 +24,9 @@ from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, Stored, St
 PAGE = 1_000
 """How many events are read from the store at a time."""
 
+BLOCK = 10_000
+"""How many positions of a log make a block: what is sealed, archived and checked as one."""
+
 
 Found = Mapping[str, Recorded[E] | AllocationError]
 """What lies in some streams, by their names; the error where it can't be had."""
@@ -187,3 +190,8 @@ class EventLog(Application[str], Generic[E]):
     def _recorded(self, row: StoredEvent) -> Recorded[E]:
         event = cast(E, self.mapper.to_domain_event(row))
         return Recorded(cast(Notification, row).id, event, codec.digest(row.state))
+
+
+def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
+    """The positions up to `end` in parts `(after, up_to]`."""
+    return [(first, min(first + size, end)) for first in range(0, end, size)]
