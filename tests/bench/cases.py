@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TypeVar
 from uuid import uuid4
 
+from tests.bench.auditing import auditing, chain
 from tests.bench.crew import Crew
 from tests.bench.flat_out import flat_out
 from tests.bench.following import visible
@@ -57,6 +58,7 @@ def cases(stores: list[Stores], crew: Crew, scale: Scale) -> list[Case]:
         *(lists(store, scale) for store in stores),
         *(processes(store, crew, scale) for store in on_postgres),
         *(parts_of_a_list(store, scale) for store in stores),
+        *(chain(store, scale) for store in stores),
         *(flat_out(store, crew, scale) for store in stores),
         *(visible(store, scale) for store in stores),
         *(case for store in on_postgres for case in reading(store, scale)),
@@ -81,6 +83,8 @@ def reading(stores: Stores, scale: Scale) -> list[Case]:
         ledger(logs[scale.read_runs], scale),
         counts(logs[scale.read_runs]),
         first_run(few, many, scale),
+        # Before a read model is built, which an audit would fold as well.
+        *auditing(few, many),
         *whole_log(many),
     ]
 

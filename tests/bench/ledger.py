@@ -8,11 +8,12 @@ from typing import cast
 from eventsourcing.domain import DomainEventProtocol
 
 import alloc_es
+from alloc_es import codec
 from alloc_es.allocation import Allocation
 from alloc_es.clock import Patience
 from alloc_es.commands import Command, CommitAllocation, Envelope, RegisterChallenger, Start
 from alloc_es.decider import decide
-from alloc_es.events import DecisionEvent
+from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.identity import Actor, CommandId, Version, WorkflowKey
 from alloc_es.store import Store, open_store
 from tests.bench.rivals import ACTOR, CHALLENGER, CURRENT, REASON, TENANT, LostRace, Rival
@@ -77,10 +78,13 @@ def history(key: str, generations: int, salt: str = _SALT) -> list[DecisionEvent
     """The events of a workflow whose challenger's share went up and down."""
     place = WorkflowKey.parse(TENANT, key)
     state: Allocation | None = None
+    newest: Recorded[DecisionEvent] | None = None
     events: list[DecisionEvent] = []
     for generation, command in zip(range(1, generations + 1), _commands(salt), strict=False):
         event = decide(place, state, command, envelope(f"filled-{generation}"))
         assert event is not None
+        event = event.chained_to(newest)
+        newest = Recorded(generation, event, codec.digest(codec.encode(event)[1]))
         events.append(event)
         state = event.allocation
     return events

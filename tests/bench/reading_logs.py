@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from alloc_es import codec
-from alloc_es.events import DecisionEvent, RunSpawned
+from alloc_es import codec, connect
+from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import Actor, RunId, TenantId, Unit, WorkflowId, run_stream
 from alloc_es.routing import Router
-from tests.bench.ledger import AllocEs, history
+from tests.bench.ledger import AllocEs
 from tests.bench.rivals import ACTOR, TENANT
 from tests.support.postgres import with_schema
 
@@ -23,21 +23,34 @@ _ID, _UNIT, _BUCKET, _TIME = "@id", "@unit", "@bucket", "@time"
 _BEGAN = datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 _KINDS = (
     "CREATE TEMPORARY TABLE kinds"
-    " (workflow integer, generation integer, first integer, past integer, form text)"
+    " (workflow integer, generation integer, seed bytea, first integer, past integer, form text)"
 )
-# In the time in which the log grows, each workflow goes through all of its generations.
+# In the time in which the log grows, each workflow goes through all of its generations. The
+# bucket is as in the reference of bucketing; a kind's seed has all of its fields but the unit.
 _INSERT = """
 INSERT INTO run_events (originator_id, originator_version, topic, state)
 SELECT replace(%(stream)s, '@id', run.id), 1, %(topic)s, convert_to(
     replace(replace(replace(replace(kind.form, '@id', run.id), '@unit', run.id),
         '@bucket', run.bucket::text), '@time', run.time), 'UTF8')
 FROM (
-    SELECT number, md5(number::text) AS id, number %% %(workflows)s AS workflow,
-        2 + number * (%(generations)s - 1) / %(runs)s AS generation,
-        number * 7919 %% 10000 AS bucket,
-        to_char(timestamp '2026-01-01 12:00:00.123456' + number * interval '1 millisecond',
-            'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS time
-    FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS number
+    SELECT number, id, time, workflow, generation, mod(
+        ('x' || encode(substring(digest FROM 1 FOR 4), 'hex'))::bit(32)::bigint::numeric
+        * 4294967296
+        + ('x' || encode(substring(digest FROM 5 FOR 4), 'hex'))::bit(32)::bigint,
+        10000
+    ) AS bucket
+    FROM (
+        SELECT number, md5(number::text) AS id, number %% %(workflows)s AS workflow,
+            2 + number * (%(generations)s - 1) / %(runs)s AS generation,
+            to_char(timestamp '2026-01-01 12:00:00.123456' + number * interval '1 millisecond',
+                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS time
+        FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS number
+    ) AS numbered
+    JOIN (SELECT DISTINCT workflow, generation, seed FROM kinds) AS seeds
+        USING (workflow, generation)
+    CROSS JOIN LATERAL (
+        SELECT sha256(seed || int4send(length(id)) || convert_to(id, 'UTF8')) AS digest
+    ) AS hashed
 ) AS run
 JOIN kinds AS kind ON kind.workflow = run.workflow AND kind.generation = run.generation
     AND run.bucket >= kind.first AND run.bucket < kind.past
@@ -49,7 +62,8 @@ ORDER BY number
 class RunLog:
     """A ledger with so many runs of 20 workflows, made when it is first asked for.
 
-    In a schema of its own on the server at `base`. Every run has a time of its own.
+    In a schema of its own on the server at `base`. Every run has a time of its own, and an
+    audit finds nothing.
     """
 
     base: str
@@ -61,9 +75,9 @@ class RunLog:
         """Its URL."""
         if not self._made:
             self._made = True
-            _fill_decisions(with_schema(self.base, self.schema))
+            decisions = _fill_decisions(with_schema(self.base, self.schema))
             with self.connection() as connection:
-                _fill_runs(connection, self.runs)
+                _fill_runs(connection, decisions, self.runs)
         return with_schema(self.base, self.schema)
 
     def connection(self) -> psycopg.Connection:
@@ -79,16 +93,21 @@ def workflow_ids() -> list[str]:
     return [f"workflow-{number}" for number in range(WORKFLOWS)]
 
 
-def _fill_decisions(url: str) -> None:
+def _fill_decisions(url: str) -> list[Recorded[DecisionEvent]]:
     with AllocEs(url) as ledger:
         for workflow_id in workflow_ids():
             ledger.fill(workflow_id, GENERATIONS)
+    with connect(url) as allocations:
+        return list(allocations.decisions())
 
 
-def _fill_runs(connection: psycopg.Connection, runs: int) -> None:
+def _fill_runs(
+    connection: psycopg.Connection, decisions: list[Recorded[DecisionEvent]], runs: int
+) -> None:
     connection.execute(_KINDS)
     with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO kinds VALUES (%s, %s, %s, %s, %s)", list(_kinds()))
+        kinds = list(_kinds(decisions))
+        cursor.executemany("INSERT INTO kinds VALUES (%s, %s, %s, %s, %s, %s)", kinds)
     form = {
         "stream": run_stream(TenantId(TENANT), RunId(_ID)),
         "topic": codec.RUN_SPAWNED,
@@ -103,24 +122,32 @@ def _fill_runs(connection: psycopg.Connection, runs: int) -> None:
     connection.execute("VACUUM (ANALYZE) run_events")
 
 
-def _kinds() -> Iterator[tuple[int, int, int, int, str]]:
+def _kinds(
+    decisions: list[Recorded[DecisionEvent]],
+) -> Iterator[tuple[int, int, bytes, int, int, str]]:
     """The runs of each slot of each generation: where they belong, and their JSON."""
-    for number, workflow_id in enumerate(workflow_ids()):
-        for event in history(workflow_id, GENERATIONS)[1:]:
-            position = number * GENERATIONS + event.generation
-            for slot, form in _forms(event, position):
-                yield number, event.generation, *slot, form
+    numbers = {workflow_id: number for number, workflow_id in enumerate(workflow_ids())}
+    for each in decisions:
+        number = numbers[each.event.key.workflow_id]
+        for slot, form in _forms(each):
+            yield number, each.generation, _seed(each.event), *slot, form
 
 
-def _forms(event: DecisionEvent, position: int) -> Iterator[tuple[tuple[int, int], str]]:
-    for routing in Router(event.allocation).slots:
+def _seed(event: DecisionEvent) -> bytes:
+    fields = (str(event.allocation.hash_version), event.allocation.salt)
+    return b"".join(len(f.encode()).to_bytes(4) + f.encode() for f in fields)
+
+
+def _forms(decision: Recorded[DecisionEvent]) -> Iterator[tuple[tuple[int, int], str]]:
+    for routing in Router(decision.event.allocation).slots:
         run = RunSpawned(
             tenant_id=TenantId(TENANT),
-            workflow_id=WorkflowId(event.key.workflow_id),
+            workflow_id=WorkflowId(decision.event.key.workflow_id),
             run_id=RunId(_ID),
             actor=Actor(ACTOR),
             recorded_at=_BEGAN,
-            decision_position=position,
+            decision_position=decision.position,
+            decision_digest=decision.digest,
             **{**routing._asdict(), "unit": Unit(_UNIT)},
         )
         form = codec.encode(run)[1].decode()
