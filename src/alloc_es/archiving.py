@@ -1,6 +1,5 @@
 """Moving old runs into an archive: files first, and from the log only what they hold."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -289,6 +288,9 @@ def _ranges(plan: ArchivePlan) -> Iterator[tuple[int, int]]:
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
     """A directory that nobody else archives to meanwhile, made where there is none."""
+    # Here, because not every system has it, and the command line is imported on all of them.
+    import fcntl
+
     try:
         directory.mkdir(exist_ok=True)
         sync(directory.parent)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from alloc_es.cli import (
+    archiving,
     auditing,
     deciding,
     demo,
@@ -73,6 +74,7 @@ _OF_ALL = (
     replaying.replay,
     *auditing.COMMANDS,
     *exchanging.COMMANDS,
+    archiving.archive,
     spawning.spawn,
     triggering.triggers,
     demo.demo,

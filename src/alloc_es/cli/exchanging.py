@@ -1,9 +1,7 @@
 """Exports: the logs as files for whoever has no database, and a store of them again."""
 
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +10,9 @@ import typer
 
 from alloc_es import exchange
 from alloc_es.cli.evidence import Archives, FromPath, evidence
-from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.options import STORE, AsJson, StoreUrl, opened
-from alloc_es.cli.output import OutputLost, end_now, print_aside, print_document, say
-from alloc_es.cli.running import Interrupted
-from alloc_es.cli.standings import counted
+from alloc_es.cli.output import print_aside, print_document, say
+from alloc_es.cli.running import arriving, reported
 from alloc_es.exchange import Exported, Format
 from alloc_es.store.recorder import LogName
 from alloc_es.wording import numbered
@@ -49,8 +45,8 @@ def export(
     hidden = as_json or (out == _STDOUT and sys.stdout.isatty())
     with (
         evidence(store, source, archives) as held,
-        _reported("export", rest, hidden=hidden, as_json=as_json) as report,
-        _arriving(out),
+        reported("export", rest, hidden=hidden, as_json=as_json) as report,
+        arriving(out),
     ):
         exported = exchange.export(held, target, format=format, force=force, report=report)
     _tell(exported, as_json=as_json)
@@ -68,7 +64,7 @@ def import_(
     rest = "nothing was imported"
     with (
         opened(store) as allocations,
-        _reported("import", rest, hidden=as_json, as_json=as_json) as report,
+        reported("import", rest, hidden=as_json, as_json=as_json) as report,
     ):
         imported = exchange.import_(path, allocations, report=report)
     if as_json:
@@ -76,39 +72,6 @@ def import_(
     else:
         held = _held(imported.decisions, imported.runs, imported.ends)
         say(f"{imported.where} holds {held}, as {path} has them")
-
-
-@contextmanager
-def _reported(
-    doing: str, rest: str, *, hidden: bool, as_json: bool
-) -> Iterator[Callable[[int, int], None]]:
-    """Show how far it is, and end at the next report behind a Ctrl-C, or a SIGTERM.
-
-    That raises `Interrupted`, which says what is left: `rest`. A second one ends at once.
-    """
-    interrupts = Interrupts(signal.SIGTERM)
-    try:
-        with counted(doing, hidden=hidden) as show, interrupts.kept():
-
-            def report(done: int, goal: int) -> None:
-                show(done, goal)
-                interrupts.check()
-
-            yield report
-    except KeyboardInterrupt:
-        ended = Interrupted(rest, interrupts.exit_code)
-        if interrupts.insisting:
-            end_now(ended, as_json=as_json)
-        raise ended from None
-
-
-@contextmanager
-def _arriving(out: str) -> Iterator[None]:
-    """Raise `OutputLost` where the export can't be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputLost(f"{out} could not be written: {error.strerror}") from error
 
 
 def _tell(exported: Exported, *, as_json: bool) -> None:

@@ -1,8 +1,10 @@
 """The arguments and options that commands share."""
 
 import getpass
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -120,11 +122,22 @@ class Sender:
 
 
 def opened(
-    store: str, *, migrate: bool = False, max_challengers: int = 1, actor: str = "operator"
+    store: str,
+    *,
+    migrate: bool = False,
+    max_challengers: int = 1,
+    actor: str = "operator",
+    archives: Sequence[Path] | None = None,
 ) -> Allocations:
     """A connection for one command. A mistyped store is reported, never created."""
     refuse_memory(store)
-    return connect(store, migrate=migrate, max_challengers=max_challengers, actor=actor)
+    return connect(
+        store,
+        migrate=migrate,
+        max_challengers=max_challengers,
+        actor=actor,
+        archives=archives or (),
+    )
 
 
 def refuse_memory(store: str) -> None:

@@ -15,6 +15,7 @@ from alloc_es.cli.documents import (
     projection_document,
     status_document,
 )
+from alloc_es.cli.evidence import Archives
 from alloc_es.cli.exits import CHECK_FAILED, exit_code
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.options import STORE, AsJson, StoreUrl, UsageError, is_given, opened
@@ -141,6 +142,7 @@ def run(
         bool,
         typer.Option("--poll-only", help="Only look, for poolers that pass no notifications on."),
     ] = False,
+    archives: Archives = None,
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -153,10 +155,10 @@ def run(
         raise UsageError("--catch-up does not wait, so it takes no --poll and --poll-only", context)
     if catch_up:
         message = "what was applied is kept; the same command goes on from there"
-        with opened(store) as allocations, interruptible(message):
+        with opened(store, archives=archives) as allocations, interruptible(message):
             _catch_up(allocations.projections(), names, as_json)
     else:
-        connect = partial(opened, store)
+        connect = partial(opened, store, archives=archives)
         follow(connect, names or (), poll=poll, listen=not poll_only, as_json=as_json)
 
 
@@ -198,6 +200,7 @@ def rebuild(
         str | None,
         typer.Option(metavar="TENANT", help="Only this tenant's rows.", show_default="all"),
     ] = None,
+    archives: Archives = None,
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -209,7 +212,7 @@ def rebuild(
     interrupts = Interrupts(signal.SIGTERM)
     # The first one and the last one.
     reports: list[tuple[int, int]] = []
-    with opened(store) as allocations:
+    with opened(store, archives=archives) as allocations:
         projections = allocations.projections()
         try:
             with counted(f"rebuild {name}", hidden=as_json) as show, interrupts.kept():
@@ -246,14 +249,19 @@ def _sum_up(name: str, tenant: str | None, done: int, seconds: float, as_json: b
         say(f"{name} was rebuilt{whose}: {done:,} positions in {seconds:,.1f} s, {rate:,}/s")
 
 
-def verify(name: _Name, store: StoreUrl = STORE, as_json: AsJson = False) -> None:
+def verify(
+    name: _Name,
+    archives: Archives = None,
+    store: StoreUrl = STORE,
+    as_json: AsJson = False,
+) -> None:
     """Compare a read model with a fresh fold of the logs.
 
     It prints the first difference, with exit code 6, and changes nothing.
     """
     message = f"nothing was changed, and {name} is not verified; run it again"
     with (
-        opened(store) as allocations,
+        opened(store, archives=archives) as allocations,
         interruptible(message),
         counted(f"verify {name}", hidden=as_json) as show,
     ):

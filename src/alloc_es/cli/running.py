@@ -11,8 +11,8 @@ from alloc_es.cli.documents import Ended
 from alloc_es.cli.drawing import when
 from alloc_es.cli.exits import INTERRUPTED, UNEXPECTED
 from alloc_es.cli.interrupts import Interrupts
-from alloc_es.cli.output import end_now, print_aside
-from alloc_es.cli.standings import places, watched
+from alloc_es.cli.output import OutputLost, end_now, print_aside
+from alloc_es.cli.standings import counted, places, watched
 from alloc_es.clock import utc_now
 from alloc_es.errors import AllocationError, StoreUnavailable
 from alloc_es.following import Follower, Tell, Trouble
@@ -59,6 +59,39 @@ def interruptible(message: str) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         said = "; ".join([message, *getattr(interrupt, "__notes__", ())])
         raise Interrupted(said, interrupts.exit_code) from None
+
+
+@contextmanager
+def reported(
+    doing: str, rest: str, *, hidden: bool, as_json: bool
+) -> Iterator[Callable[[int, int], None]]:
+    """Show how far it is, and end at the next report behind a Ctrl-C, or a SIGTERM.
+
+    That raises `Interrupted`, which says what is left: `rest`. A second one ends at once.
+    """
+    interrupts = Interrupts(signal.SIGTERM)
+    try:
+        with counted(doing, hidden=hidden) as show, interrupts.kept():
+
+            def report(done: int, goal: int) -> None:
+                show(done, goal)
+                interrupts.check()
+
+            yield report
+    except KeyboardInterrupt:
+        ended = Interrupted(rest, interrupts.exit_code)
+        if interrupts.insisting:
+            end_now(ended, as_json=as_json)
+        raise ended from None
+
+
+@contextmanager
+def arriving(out: str) -> Iterator[None]:
+    """Raise `OutputLost` where the files at a path can't be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputLost(f"{out} could not be written: {error.strerror}") from error
 
 
 def follow(

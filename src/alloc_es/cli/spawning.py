@@ -3,15 +3,18 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from alloc_es.app import Allocations
 from alloc_es.cli.account import Account, progress
 from alloc_es.cli.documents import Stopped, run_document
+from alloc_es.cli.evidence import Archives
 from alloc_es.cli.interrupts import Interrupts
 from alloc_es.cli.lines import Lines
 from alloc_es.cli.options import STORE, Actor, AsJson, StoreUrl, UsageError, opened, user_name
@@ -19,6 +22,7 @@ from alloc_es.cli.output import end_now, print_document, say
 from alloc_es.cli.rows import RowFormat, Rows
 from alloc_es.cli.streaming import settle
 from alloc_es.errors import InvalidSetting
+from alloc_es.events import RunSpawned
 from alloc_es.identity import parse_identifier
 
 _STDIN = "-"
@@ -63,6 +67,7 @@ def spawn(
     source: _From = None,
     form: _Format = None,
     actor: Actor = None,
+    archives: Archives = None,
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -74,26 +79,19 @@ def spawn(
     if source is not None:
         if run_id is not None or unit is not None:
             raise UsageError("the rows of --from name RUN and UNIT, not the command line", context)
-        _spawn_many(source, form, tenant, workflow, actor or user_name(), store, as_json)
+        connect = partial(opened, store, actor=actor or user_name(), archives=archives)
+        _spawn_many(source, form, tenant, workflow, connect, as_json)
     elif tenant is None or workflow is None or run_id is None:
         raise UsageError("a run is named by TENANT, WORKFLOW and RUN; many by --from", context)
     elif form is not None:
         raise UsageError("--format says how the FILE of --from is written", context)
     else:
-        _spawn_one(tenant, workflow, run_id, unit, actor or user_name(), store, as_json)
+        with opened(store, actor=actor or user_name(), archives=archives) as allocations:
+            run = allocations.workflow(tenant, workflow).spawn_run(run_id, unit=unit)
+        _tell(run, as_json)
 
 
-def _spawn_one(
-    tenant: str,
-    workflow: str,
-    run_id: str,
-    unit: str | None,
-    actor: str,
-    store: str,
-    as_json: bool,
-) -> None:
-    with opened(store) as allocations:
-        run = allocations.workflow(tenant, workflow).spawn_run(run_id, unit=unit, actor=actor)
+def _tell(run: RunSpawned, as_json: bool) -> None:
     if as_json:
         print_document(run_document(run))
     else:
@@ -109,15 +107,14 @@ def _spawn_many(
     form: RowFormat | None,
     tenant: str | None,
     workflow: str | None,
-    actor: str,
-    store: str,
+    connect: Callable[[], Allocations],
     as_json: bool,
 ) -> None:
     for kind, default in (("tenant id", tenant), ("workflow id", workflow)):
         if default is not None:
             parse_identifier(kind, default)
     interrupts = Interrupts()
-    with _input(source) as descriptor, opened(store, actor=actor) as allocations:
+    with _input(source) as descriptor, connect() as allocations:
         lines = Lines(descriptor, interrupts.let_through)
         form = form or _ENDINGS.get(Path(source).suffix.lower())
         rows = Rows(lines, form, tenant_id=tenant, workflow_id=workflow)
