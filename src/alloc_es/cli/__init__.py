@@ -22,6 +22,7 @@ from alloc_es.cli import (
     projecting,
     reading,
     replaying,
+    sealing,
     spawning,
     triggering,
 )
@@ -72,7 +73,8 @@ _OF_ALL = (
     looking_back.diff,
     explaining.explain,
     replaying.replay,
-    *auditing.COMMANDS,
+    auditing.audit_,
+    sealing.seal,
     *exchanging.COMMANDS,
     archiving.archive,
     spawning.spawn,
