@@ -10,7 +10,7 @@ from typing import Any
 
 import alloc_es
 from alloc_es import Allocation
-from alloc_es.scheduling import Hold, Proposal, Register, Reshare
+from alloc_es.scheduling import Hold, Promote, Proposal, Register, Reshare
 from tests.support.overlap import in_threads
 
 NUMBER = 7
@@ -98,3 +98,29 @@ def leisurely(state: Allocation) -> Proposal:
     """Think for longer than a display needs to be drawn."""
     time.sleep(0.05)
     return try_v2(state)
+
+
+def early(state: Allocation) -> Proposal:
+    """Promote a challenger as soon as it is there."""
+    return Promote(state.challenger, reason="early") if state.challenger else Hold()
+
+
+async def early_async(state: Allocation) -> Proposal:
+    return early(state)
+
+
+def silent(_: Allocation) -> None:
+    """Answer with nothing."""
+
+
+def meddling(state: Allocation) -> Proposal:
+    """Decide by itself."""
+    _beat(state)
+    return Hold()
+
+
+def unsure(state: Allocation) -> Proposal:
+    """Fail at the first challenger."""
+    if state.challenger:
+        raise LookupError("no\nevidence")
+    return Hold()

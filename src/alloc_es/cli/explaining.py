@@ -91,13 +91,18 @@ def _bar(allocation: Allocation, bucket: int, fills: str, width: int) -> Text:
     """
     bar = Text(overflow="fold")
     for cell in range(width):
-        first, end = cell * BUCKETS // width, (cell + 1) * BUCKETS // width
-        if first <= bucket < end:
+        first, end = (-(-edge * BUCKETS // width) for edge in (cell, cell + 1))
+        if cell == _cell(bucket, width):
             first, end = bucket, bucket + 1
         held = [_overlap(arm.slots, first, end) for arm in allocation.arms]
         fill, style = look(held.index(max(held)), fills)
         bar.append(fill, style=style)
     return bar
+
+
+def _cell(bucket: int, width: int) -> int:
+    """The cell of a bucket, of so many."""
+    return bucket * width // BUCKETS
 
 
 def _overlap(slots: Slots, first: int, end: int) -> int:
@@ -106,12 +111,14 @@ def _overlap(slots: Slots, first: int, end: int) -> int:
 
 
 def _caret(bucket: int, width: int) -> str:
-    """What points from below at the cell of a bucket, with its number where there is room."""
-    cell = next(n for n in range(width) if bucket < (n + 1) * BUCKETS // width)
+    """What points from below at the cell of a bucket, with its number, beside it if that fits."""
+    cell = _cell(bucket, width)
     label = f"bucket {bucket:,}"
     if cell + 2 + len(label) <= width:
         return f"{' ' * cell}^ {label}"
-    return f"{label} ^".rjust(cell + 1)
+    if len(label) < cell:
+        return f"{label} ^".rjust(cell + 1)
+    return f"{' ' * cell}^\n{label}"
 
 
 def _facts(found: Explanation) -> Iterator[tuple[str, str]]:
