@@ -15,7 +15,7 @@ from tests.store.test_command_ids import lose_next_answer
 from tests.support.raw import DECISIONS, RUNS, raw
 from tests.support.recorders import before_each
 
-ELSEWHERE = CommitAllocation(shares={Version("v2"): 700})
+ELSEWHERE = CommitAllocation(shares=((Version("v2"), 700),))
 
 Once = Callable[[Callable[[], object], str], None]
 
