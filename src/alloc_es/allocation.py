@@ -12,6 +12,9 @@ ArmName = Literal["control", "challenger"]
 HASH_VERSION = 1
 """The hash that new episodes are pinned to."""
 
+NOT_ALL_BUCKETS = "its slots are not all buckets, each once"
+"""What is wrong with an allocation by which not every unit has an arm, or one has two."""
+
 _HASH_VERSIONS = frozenset({HASH_VERSION})
 
 
@@ -61,7 +64,7 @@ class Allocation(Frozen):
             raise ValueError(f"hash version {self.hash_version} is not known here")
         slots = [arm.slots for arm in self.arms]
         if join(*slots) != ALL_BUCKETS or any(a >= b for group in slots for a, b in group):
-            raise ValueError("its slots are not all buckets, each once")
+            raise ValueError(NOT_ALL_BUCKETS)
         return self
 
     @property

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from alloc_es.app import Allocations
+from alloc_es.codec import digest
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
@@ -16,10 +17,11 @@ from alloc_es.store.recorder import UNLIMITED, LogName, Stored
 
 
 class Unreadable(NamedTuple):
-    """A row of a log that is no event of ours, and where it lies."""
+    """A row of a log that is no event of ours, where it lies, and the SHA-256 of its bytes."""
 
     position: int
     error: UnreadableEvent
+    digest: str
 
 
 class Evidence(Protocol):
@@ -169,8 +171,10 @@ def _rows(
         batch = allocations._insist(partial(log.batch, after, up_to=up_to))
         yield from batch.events
         if batch.failure is not None and batch.failed_at is not None:
-            yield Unreadable(batch.failed_at, batch.failure)
             after = batch.failed_at
+            stored = partial(log.stored, after - 1, up_to=after, limit=1)
+            for row in allocations._insist(stored):
+                yield Unreadable(after, batch.failure, digest(row.state))
         elif not batch.events:
             return
         else:

@@ -68,7 +68,7 @@ def key_of_stream(stream: str) -> WorkflowKey | None:
     parts = stream.split("/")
     if len(parts) != 3 or parts[0] != "allocation":
         return None
-    tenant_id, workflow_id = (part.replace("%2F", "/").replace("%25", "%") for part in parts[1:])
+    tenant_id, workflow_id = map(_unescape, parts[1:])
     return WorkflowKey(TenantId(tenant_id), WorkflowId(workflow_id))
 
 
@@ -80,6 +80,15 @@ def tenant_prefix(tenant_id: TenantId) -> str:
 def run_stream(tenant_id: TenantId, run_id: RunId) -> str:
     """The name of the stream that holds a run's one event; a run id is unique per tenant."""
     return f"run/{_escape(tenant_id)}/{_escape(run_id)}"
+
+
+def run_of_stream(stream: str) -> tuple[TenantId, RunId] | None:
+    """The tenant and id of the run that lies in a stream of this name, None where there is none."""
+    parts = stream.split("/")
+    if len(parts) != 3 or parts[0] != "run":
+        return None
+    tenant_id, run_id = map(_unescape, parts[1:])
+    return TenantId(tenant_id), RunId(run_id)
 
 
 def parse_identifier(kind: str, value: object) -> str:
@@ -175,3 +184,7 @@ def _escape(part: str) -> str:
     if "/" not in part and "%" not in part:
         return part
     return part.replace("%", "%25").replace("/", "%2F")
+
+
+def _unescape(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")

@@ -1,6 +1,5 @@
 """Given a store whose logs a forger can write, on each database that lasts."""
 
-
 import pytest
 
 from alloc_es import connect

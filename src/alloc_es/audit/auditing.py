@@ -13,10 +13,11 @@ from alloc_es.audit.findings import Findings
 from alloc_es.audit.read_side import ReadSide
 from alloc_es.audit.repeated_ids import repeated_ids, repeated_names
 from alloc_es.audit.report import NUMBERS, AuditReport, RuleReport
-from alloc_es.audit.run_pass import PartResult, Scope, pass_over, unreadable
+from alloc_es.audit.run_pass import PartResult, Scope, pass_over
 from alloc_es.audit.samples import sample_findings, samples_of, verdicts
 from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges
 from alloc_es.audit.since import first_since
+from alloc_es.audit.unreadable import unreadable_decision
 from alloc_es.audit.workers import Assignment, Part, checked_by_processes
 from alloc_es.clock import aware_time
 from alloc_es.errors import InvalidSetting
@@ -121,14 +122,14 @@ class _Audit:
         for each in self._evidence.decisions():
             if each.position > self.ends["decisions"]:
                 break
-            if isinstance(each, Unreadable):
-                self._findings.add(unreadable("decisions", each))
-                if key := key_of_stream(each.error.stream):
-                    rules.pass_over(key, each.error.version)
-                continue
             for digest in digests:
                 digest.add_event(each)
-            self._check_decision(rules, each)
+            if isinstance(each, Unreadable):
+                self._findings.extend(unreadable_decision(each, self._scope.tenant_id))
+                if key := key_of_stream(each.error.stream):
+                    rules.pass_over(key, each.error.version, each.position)
+            else:
+                self._check_decision(rules, each)
         self._timeline.end = self.ends["decisions"]
         self._sealed = [{"decisions": dict(digest.finish()), "runs": {}} for digest in digests]
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 from alloc_es import codec
 from alloc_es.events import Event, Recorded
+from alloc_es.evidence import Unreadable
 from alloc_es.store.log import BLOCK
 
 
@@ -35,8 +36,12 @@ class BlockDigests:
         self._lines.append(f"{position} {name} {stream} {version} {digest}\n")
         self.events += 1
 
-    def add_event(self, each: Recorded[Event]) -> None:
-        """Take in the next event, as it was read."""
+    def add_event(self, each: Recorded[Event] | Unreadable) -> None:
+        """Take in the next row, as it was read."""
+        if isinstance(each, Unreadable):
+            error = each.error
+            self.add(each.position, error.topic, error.stream, error.version, each.digest)
+            return
         event = each.event
         name = codec.stored_name(event)
         stream, version = event.originator_id, event.originator_version

@@ -9,6 +9,7 @@ from struct import Struct
 
 from alloc_es.audit.blocks import BlockDigests
 from alloc_es.audit.findings import Findings
+from alloc_es.audit.unreadable import unreadable_run
 from alloc_es.events import Recorded, RunSpawned
 from alloc_es.evidence import Unreadable
 from alloc_es.identity import TenantId
@@ -69,12 +70,12 @@ def pass_over(
     digests = [BlockDigests(*sealed) for sealed in scope.sealed]
     passes, count_unit, keep_name = look.passes, result.units.add, result.names.append
     for each in runs:
-        if isinstance(each, Unreadable):
-            result.findings.add(unreadable("runs", each))
-            continue
-        run, position = each.event, each.position
         for digest in digests:
             digest.add_event(each)
+        if isinstance(each, Unreadable):
+            result.findings.extend(unreadable_run(each, scope.tenant_id))
+            continue
+        run, position = each.event, each.position
         if not all_of_it and not scope.holds(run.tenant_id, run.recorded_at):
             continue
         if position <= result.last:
@@ -100,22 +101,6 @@ def name_of(run: RunSpawned) -> int:
     hashed.update(f"{fields['tenant_id']}\n{fields['run_id']}".encode())
     name: int = _first_8_bytes(hashed.digest())[0]
     return name
-
-
-def unreadable(log: str, row: Unreadable) -> Finding:
-    """The finding that a row of a log is no event."""
-    assert log in ("decisions", "runs")
-    return Finding(
-        rule="readable",
-        log="runs" if log == "runs" else "decisions",
-        position=row.position,
-        generation=None,
-        tenant_id=None,
-        workflow_id=None,
-        command_id=None,
-        run_id=None,
-        problem=f"event {row.error.version} of {row.error.stream}: {row.error.unreadable}",
-    )
 
 
 def _broken(timeline: Timeline, each: Recorded[RunSpawned]) -> Iterable[Finding]:

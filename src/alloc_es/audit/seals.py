@@ -104,7 +104,7 @@ def read_seal(path: Path) -> Seal:
 def make_seal(evidence: Evidence, now: datetime, *, previous: Seal | None, report: Report) -> Seal:
     """Seal both logs from their beginnings, or from where `previous` ends, up to their ends.
 
-    Raises the `UnreadableEvent` of a row that is no event: it can't be sealed.
+    Raises the `UnreadableEvent` of a decision that is no event: its workflow has no head.
     """
     ends = evidence.ends()
     begins: Mapping[LogName, int] = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from alloc_es.audit.errors import AuditorLost
 from alloc_es.audit.run_pass import PartResult, Scope, pass_over
 from alloc_es.evidence import Evidence, Unreadable, open_evidence
+from alloc_es.identity import key_of_stream
 from alloc_es.rules import Timeline
 
 Part = tuple[int, int]
@@ -128,7 +129,10 @@ def read_timeline(evidence: Evidence, end: int, scope: Scope) -> Timeline:
     for each in evidence.decisions():
         if each.position > end:
             break
-        if not isinstance(each, Unreadable) and scope.tenant_id in (None, each.event.key.tenant_id):
+        if isinstance(each, Unreadable):
+            if key := key_of_stream(each.error.stream):
+                timeline.pass_over(key, each.error.version, each.position)
+        elif scope.tenant_id in (None, each.event.key.tenant_id):
             timeline.add(each)
     timeline.end = end
     return timeline

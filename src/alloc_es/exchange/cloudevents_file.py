@@ -81,7 +81,7 @@ class CloudEventsFile:
         for offset, line in self._lines(log, after, up_to):
             held = self._entry(offset, line)
             if isinstance(held, UnreadableEvent):
-                yield Unreadable(line.stored.position, held)
+                yield Unreadable(line.stored.position, held, line.digest)
             else:
                 yield held
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from alloc_es import codec
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.evidence import Unreadable
@@ -129,7 +130,7 @@ class ParquetExport:
         for stored in self.stored("decisions"):
             entry = decision_entry(stored)
             if isinstance(entry, UnreadableEvent):
-                yield Unreadable(stored.position, entry)
+                yield Unreadable(stored.position, entry, codec.digest(stored.state))
             else:
                 yield entry
 
@@ -139,7 +140,7 @@ class ParquetExport:
         """The run log behind a position, up to another one."""
         for row in self._runs.rows(after, up_to=up_to):
             if isinstance(row.entry, UnreadableEvent):
-                yield Unreadable(row.stored.position, row.entry)
+                yield Unreadable(row.stored.position, row.entry, codec.digest(row.stored.state))
             else:
                 yield row.entry
 

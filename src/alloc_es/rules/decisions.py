@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from alloc_es.allocation import Allocation
+from alloc_es.allocation import NOT_ALL_BUCKETS, Allocation
 from alloc_es.errors import Refusal
 from alloc_es.events import (
     AllocationCommitted,
@@ -40,9 +40,10 @@ class DecisionRules:
         self._order = Order()
         self._behind_unread: set[WorkflowKey] = set()
 
-    def pass_over(self, key: WorkflowKey, generation: int) -> None:
+    def pass_over(self, key: WorkflowKey, generation: int, position: int) -> None:
         """A decision can't be read: the one behind it can't be held against it."""
         self._order.pass_over(key, generation)
+        self._timeline.pass_over(key, generation, position)
         self._behind_unread.add(key)
 
     def findings(self, each: Recorded[DecisionEvent]) -> list[Finding]:
@@ -98,7 +99,7 @@ def allocations(event: DecisionEvent) -> str | None:
     if total != BUCKETS:
         return f"its shares sum to {total}"
     if join(*(arm.slots for arm in arms)) != ALL_BUCKETS:
-        return "its slots are not all buckets, each once"
+        return NOT_ALL_BUCKETS
     return None if arms[0].share_bps > 0 else f"its control {arms[0].version} has no share"
 
 
@@ -165,6 +166,10 @@ def _passed_on(before: Allocation, after: Allocation) -> str | None:
 
 def transitions(before: Allocation | None, event: DecisionEvent, timeline: Timeline) -> str | None:
     """The command is made out from the event and decided again; the timeline ends before it."""
+    if isinstance(event, AllocationCommitted) and timeline.is_unread(
+        event.key, event.to_generation
+    ):
+        return None  # Who was current at the generation that it goes back to is not known.
     try:
         again = decided_again(before, event, timeline)
     except Refusal as refusal:

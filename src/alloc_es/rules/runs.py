@@ -88,6 +88,8 @@ class RunIds:
 def routing(timeline: Timeline, run: RunSpawned) -> str | None:
     """What a run says of itself against what follows from its unit and generation."""
     router = timeline.router(run.key, run.generation)
+    if router is None and timeline.is_unread(run.key, run.generation):
+        return None
     if router is None:
         return f"{run.key} has no generation {run.generation}"
     owed = router.route(run.unit)
@@ -119,6 +121,14 @@ def newest(timeline: Timeline, run: RunSpawned) -> str | None:
         return "it was not verified"
     if position > timeline.end:
         return f"it was verified at position {position}, and the decisions end at {timeline.end}"
+    unread = timeline.unread_at(run.key, position)
+    if unread == run.generation:
+        return None
+    if unread is not None:
+        return (
+            f"it is of generation {run.generation} of {run.key}, and at position {position} "
+            f"generation {unread} was the newest, which can't be read"
+        )
     held = timeline.at(run.key, position)
     if held is None:
         return f"nothing was decided on {run.key} at position {position}"

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from alloc_es.allocation import Allocation
@@ -11,6 +11,7 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.routing import Router
 
 _MOST_ROUTERS = 4_096
+_NOWHERE: Mapping[int, int] = {}
 
 
 class Link(NamedTuple):
@@ -35,6 +36,7 @@ class Timeline:
         self._generations: dict[tuple[WorkflowKey, int], Allocation] = {}
         self._links: dict[tuple[WorkflowKey, int], Link] = {}
         self._routers: dict[tuple[WorkflowKey, int], Router] = {}
+        self._unread: defaultdict[WorkflowKey, dict[int, int]] = defaultdict(dict)
         for each in decisions:
             self.add(each)
 
@@ -47,6 +49,10 @@ class Timeline:
         self._generations[key, allocation.generation] = allocation
         link = Link(decision.digest, decision.event.previous_digest is not None)
         self._links[key, allocation.generation] = link
+
+    def pass_over(self, key: WorkflowKey, generation: int, position: int) -> None:
+        """A decision can't be read: what its generation was like is not known."""
+        self._unread[key][generation] = position
 
     @property
     def keys(self) -> Sequence[WorkflowKey]:
@@ -88,8 +94,23 @@ class Timeline:
             return None
         if allocations[generation - 1].generation != generation:
             return None
+        first = positions[generation - 1]
         later = positions[generation] if generation < len(positions) else self.end + 1
-        return positions[generation - 1], later
+        unread = self._unread.get(key, _NOWHERE).values()
+        return first, min([later, *(position for position in unread if position > first)])
+
+    def is_unread(self, key: WorkflowKey, generation: int | None) -> bool:
+        """Whether the decision that made a generation can't be read."""
+        return generation in self._unread.get(key, _NOWHERE)
+
+    def unread_at(self, key: WorkflowKey, position: int) -> int | None:
+        """The newest generation of a workflow at a position if it can't be read, else None."""
+        positions = self._positions.get(key, ())
+        count = bisect_right(positions, position)
+        known = positions[count - 1] if count else 0
+        unread = self._unread.get(key, _NOWHERE).items()
+        behind = [(at, generation) for generation, at in unread if known < at <= position]
+        return max(behind)[1] if behind else None
 
     def link(self, key: WorkflowKey, generation: int) -> Link | None:
         """The decision that made a generation as others are chained to it, or None."""
