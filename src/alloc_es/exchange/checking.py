@@ -1,7 +1,6 @@
 """Whether a file in CloudEvents is what was exported, and if it is not, in which line."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import sha256
 
 from alloc_es.errors import UnreadableEvent
@@ -71,11 +70,14 @@ def read_ended(file: LineFile) -> tuple[Mark, int]:
     """The last line, and where it begins. Raises `ExportDamaged` where the file was cut off."""
     offset = file.last()
     text = next(file.lines(offset)).text
-    with suppress(NotALine):
+    try:
         mark = parse(text.rstrip(b"\r\n"))
         if isinstance(mark, Mark) and mark.type == ENDED:
             return mark, offset
-    raise file.damaged(offset, "the file ends here, before the last line of the export")
+        problem = f"it is not of the type {ENDED}"
+    except NotALine as error:
+        problem = str(error)
+    raise file.damaged(offset, f"the file ends here, not with the end of an export: {problem}")
 
 
 def check_whole(file: LineFile) -> None:

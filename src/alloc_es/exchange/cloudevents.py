@@ -124,13 +124,17 @@ def ended_line(counts: Mapping[LogName, int], digest: str) -> bytes:
 def _mark_line(kind: str, data: Mapping[str, Any]) -> bytes:
     members = {
         "specversion": "1.0",
-        "id": f"{kind.rpartition('.')[2]}-{codec.digest(_canonical(data))[:16]}",
+        "id": _mark_id(kind, data),
         "source": EXPORT_SOURCE,
         "type": kind,
         "datacontenttype": "application/json",
         "data": data,
     }
     return f"{json.dumps(members, separators=(',', ':'))}\n".encode()
+
+
+def _mark_id(kind: str, data: Mapping[str, Any]) -> str:
+    return f"{kind.rpartition('.')[2]}-{codec.digest(_canonical(data))[:16]}"
 
 
 def parse(line: bytes) -> EventLine | Mark:
@@ -181,6 +185,8 @@ def _parsed(line: bytes) -> EventLine | Mark:
     kind, data = members.get("type"), members.get("data")
     if kind not in (BEGAN, ENDED) or not isinstance(data, dict):
         raise NotALine("it is neither an event nor the beginning or the end of an export")
+    if members.get("id") != _mark_id(kind, data):
+        raise NotALine("its id is not made of its data")
     return Mark(kind, data)
 
 

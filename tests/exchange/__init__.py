@@ -1,0 +1,1 @@
+"""Tests of exports, of what is read of them, and of importing them."""
