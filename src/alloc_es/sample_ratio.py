@@ -1,10 +1,11 @@
 """Whether the versions of a workflow got the units that their shares promised them."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import permutations
 from typing import Any, Literal, NamedTuple
 
 from alloc_es.errors import InvalidSetting
@@ -26,9 +27,6 @@ _FEWEST_EXPECTED = 5
 
 # Where fewer than five are expected, the chance of more than so many is below the smallest float.
 _MOST_COUNTED = 400
-
-# What is smaller beside the largest is a rounding error.
-_SINGULAR = 1e-12
 
 
 class Epoch(NamedTuple):
@@ -271,23 +269,40 @@ def _chance(special: Any, arms: Iterable[_Arm], epochs: Iterable[Epoch]) -> floa
     return _tail(special, rarer)
 
 
-def _chi_squared(special: Any, arms: Sequence[_Arm], epochs: Iterable[Epoch]) -> float:
-    """Pearson's statistic in its general form, a square measured by the covariance."""
-    import numpy as np
+def _chi_squared(special: Any, arms: Iterable[_Arm], epochs: Iterable[Epoch]) -> float:
+    """Pearson's statistic in its general form, the differences measured by their covariance.
 
-    places = {arm.version: place for place, arm in enumerate(arms)}
-    covariance = np.zeros((len(arms), len(arms)))
+    Arms are taken out of it one after the other; each leaves to those that it shared epochs
+    with what it had to do with them. The newest go first: they shared with the fewest.
+    """
+    off = {arm.version: arm.observed - arm.expected for arm in arms}
+    shared = _shared(epochs)
+    statistic, freedom = 0.0, 0
+    for version in reversed(off):
+        others: Mapping[str, float] = shared.pop(version, {})
+        variance = sum(others.values())
+        if variance == 0:
+            continue
+        statistic += off[version] ** 2 / variance
+        freedom += 1
+        for other, with_other in others.items():
+            off[other] += off[version] * with_other / variance
+            del shared[other][version]
+            for third, with_third in others.items():
+                if third != other:
+                    shared[other][third] += with_other * with_third / variance
+    return float(special.chdtrc(freedom, statistic))
+
+
+def _shared(epochs: Iterable[Epoch]) -> dict[str, defaultdict[str, float]]:
+    """The covariance of each two arms, without its sign."""
+    shared: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for epoch in epochs:
-        there = [version for version in epoch.shares if version in places]
-        shares = np.array([epoch.shares[version] / BUCKETS for version in there])
-        at = np.ix_(*[[places[version] for version in there]] * 2)
-        covariance[at] += _units(epoch) * (np.diag(shares) - np.outer(shares, shares))
-    spread = np.sqrt(covariance.diagonal())
-    off = np.array([arm.observed - arm.expected for arm in arms]) / spread
-    correlation = covariance / np.outer(spread, spread)
-    inverse = np.linalg.pinv(correlation, rcond=_SINGULAR, hermitian=True)
-    freedom = np.linalg.matrix_rank(correlation, tol=_SINGULAR * len(arms), hermitian=True)
-    return float(special.chdtrc(freedom, max(0.0, off @ inverse @ off)))
+        units = _units(epoch)
+        live = {version: share for version, share in epoch.shares.items() if units * share}
+        for one, other in permutations(live, 2):
+            shared[one][other] += units * live[one] * live[other] / BUCKETS**2
+    return shared
 
 
 def _tail(special: Any, arm: _Arm) -> float:

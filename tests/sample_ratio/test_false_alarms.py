@@ -83,15 +83,6 @@ def test_of_the_next_challenger_it_rings_falsely_less_often_so_that_the_sum_stay
     assert second <= 0.1 / 6
 
 
-def test_a_p_value_of_one_moment_would_ring_far_too_often() -> None:
-    """What the sequential test is for: of 300 histories read after every unit, many ring."""
-    rng = np.random.default_rng(6)
-    counts = np.cumsum(rng.random((300, 400)) < 0.5, axis=1)
-    units = np.arange(1, 401)
-    off = np.abs(counts - units / 2) / np.sqrt(units / 4)
-    assert (off > 2.576).any(axis=1).mean() > 0.05
-
-
 def test_a_challenger_that_is_lost_rings_while_it_is_young() -> None:
     """Red when the grid has no bet on an arm that gets nothing."""
     assert at_95_5(150, 0).verdict == "alarm"

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from math import comb
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,31 @@ def test_challengers_that_never_met_are_two_degrees_of_freedom() -> None:
     second = epoch(4, v1=(90, 890), v3=(10, 110))
     statistic = 20**2 / 90 + 10**2 / 90
     assert sample_ratio([first, second]).p_value == pytest.approx(chdtrc(2, statistic), rel=1e-9)
+
+
+def test_arms_that_met_in_changing_company_are_measured_by_their_covariance() -> None:
+    """Red when what an arm that is taken out leaves to the others is lost."""
+    epochs = [
+        epoch(2, v1=(90, 880), v2=(10, 120)),
+        epoch(3, v1=(60, 620), v2=(30, 290), v3=(10, 90)),
+        epoch(5, v3=(50, 480), v1=(20, 230), v4=(30, 290)),
+    ]
+    covariance = np.zeros((4, 4))
+    off = np.zeros(4)
+    for each in epochs:
+        shares = np.array([each.shares.get(f"v{n}", 0) / 10_000 for n in range(1, 5)])
+        observed = np.array([each.observed.get(f"v{n}", 0) for n in range(1, 5)])
+        covariance += 1_000 * (np.diag(shares) - np.outer(shares, shares))
+        off += observed - 1_000 * shares
+    statistic = off @ np.linalg.pinv(covariance, hermitian=True) @ off
+    assert sample_ratio(epochs).p_value == pytest.approx(chdtrc(3, statistic), rel=1e-9)
+
+
+def test_a_thousand_challengers_are_a_thousand_degrees_of_freedom() -> None:
+    """Red when rounding adds up, or the covariances of all are laid out at once and never end."""
+    epochs = [epoch(n, v1=(95, 960), **{f"c{n}": (5, 40)}) for n in range(1_000)]
+    statistic = 1_000 * 10**2 / 47.5
+    assert sample_ratio(epochs).p_value == pytest.approx(chdtrc(1_000, statistic), rel=1e-9)
 
 
 def test_one_small_arm_does_not_make_the_others_inexact_or_silent() -> None:
