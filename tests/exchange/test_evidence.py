@@ -8,6 +8,7 @@ from alloc_es import WorkflowKey
 from alloc_es.errors import UnreadableEvent
 from alloc_es.evidence import Unreadable, open_evidence
 from alloc_es.exchange import Format, export
+from alloc_es.identity import RunId, TenantId
 from tests.exchange.given import ODD_RUNS, QUOTED, exported, fill, looked_at, opened, told
 
 
@@ -62,11 +63,11 @@ def test_a_workflow_and_a_run_are_found(odd_url: str, export_path: Path) -> None
     with open_evidence(odd_url) as store, open_evidence(export_path) as held:
         assert held.history(key) == store.history(key) != []
         assert held.history(WorkflowKey.parse("acme", "other")) == []
-        for run_id in (f"{QUOTED} 3", *ODD_RUNS):
-            found = held.run(key.tenant_id, run_id) or held.run(QUOTED, run_id)
-            assert found == (store.run(key.tenant_id, run_id) or store.run(QUOTED, run_id))
+        for run_id in map(RunId, (f"{QUOTED} 3", *ODD_RUNS)):
+            found = held.run(TenantId(QUOTED), run_id)
+            assert found == store.run(TenantId(QUOTED), run_id)
             assert found is not None
-        assert held.run(key.tenant_id, "another") is None
+        assert held.run(key.tenant_id, RunId("of today")) is None
 
 
 def test_a_history_that_can_not_be_read_is_an_error(export_path: Path) -> None:

@@ -19,7 +19,7 @@ from alloc_es.exchange.parquet import (
     write_decisions,
     write_manifest,
 )
-from alloc_es.exchange.parquet_runs import RunFiles, write_runs
+from alloc_es.exchange.parquet_runs import SPAN, RunFiles, write_runs
 from alloc_es.exchange.written import Report, Written, has_at
 from alloc_es.store.recorder import LOGS, LogName, Stored
 
@@ -41,6 +41,7 @@ def write_tables(evidence: Evidence, part: Path, report: Report) -> Written:
         evidence.stored("runs", done["runs"], ends["runs"]),
         after=done["runs"],
         up_to=ends["runs"],
+        span=SPAN,
         report=lambda position: report(ends["decisions"] + position, goal),
     ):
         pass

@@ -12,7 +12,7 @@ from eventsourcing.persistence import IntegrityError
 from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, tuple_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from alloc_es.errors import InvalidSetting, StoreUnavailable
 from alloc_es.store.bounded import CONNECT_TIMEOUT, BoundedConnection
@@ -149,12 +149,10 @@ class PostgresSession(Session):
             self._connection.execute("ALTER TABLE run_events DROP CONSTRAINT run_events_verified")
             self._copy(table, group)
             self._connection.execute(_ONLY_VERIFIED)
-        self._connection.execute(
-            SQL(
-                "SELECT setval(pg_get_serial_sequence({0}, 'notification_id'),"
-                " max(notification_id)) FROM {1} HAVING max(notification_id) IS NOT NULL"
-            ).format(table, Identifier(table))
-        )
+        # Not setval, which stays where the transaction is undone.
+        ((last,),) = self.rows(f"SELECT coalesce(max(notification_id), 0) FROM {table}")
+        go_on = "ALTER TABLE {0} ALTER COLUMN notification_id RESTART WITH {1}"
+        self._connection.execute(SQL(go_on).format(Identifier(table), Literal(last + 1)))
 
     def _copy(self, table: str, rows: Iterable[Row]) -> None:
         copy = SQL(
