@@ -107,6 +107,7 @@ class _Audit:
         self._notes: dict[str, str] = {}
         self._unchecked: dict[str, str] = {}
         self._triggers: list[Recorded[DecisionEvent]] = []
+        self._unreadable: set[int] = set()
         self._decisions = 0
         self._runs = 0
         self._last_run = 0
@@ -125,6 +126,7 @@ class _Audit:
             for digest in digests:
                 digest.add_event(each)
             if isinstance(each, Unreadable):
+                self._unreadable.add(each.position)
                 self._findings.extend(unreadable_decision(each, self._scope.tenant_id))
                 if key := key_of_stream(each.error.stream):
                     rules.pass_over(key, each.error.version, each.position)
@@ -187,8 +189,12 @@ class _Audit:
             problem = "an export holds the logs alone; audit the store"
             self._unchecked |= {"deliveries": problem, "read_models": problem}
             return
+        if self._read_side.unread:
+            self._unchecked["deliveries"] = self._read_side.unread
         end = self.ends["decisions"]
-        self._findings.extend(self._read_side.delivery_findings(self._triggers, end))
+        self._findings.extend(
+            self._read_side.delivery_findings(self._triggers, end, self._unreadable)
+        )
         compared, left = self._read_side.check_models(self._findings, report)
         note = f"compared {', '.join(compared)}" if compared else ""
         self._notes["read_models"] = "; ".join(filter(None, (note, *left)))
