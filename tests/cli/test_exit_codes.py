@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from alloc_es import archive_errors, cli, errors, history_errors, reader_errors, scheduler_errors
+from alloc_es.audit import errors as audit_errors
 from alloc_es.cli import demo
 from alloc_es.errors import AllocationError, AnswerLost
+from alloc_es.exchange import errors as exchange_errors
 from alloc_es.store.log import EventLog
 from alloc_es.workflow import Workflow
 from tests.cli.terminal import Terminal
@@ -205,9 +207,13 @@ def test_a_process_ends_with_the_same_codes(terminal: Terminal) -> None:
 
 def test_every_error_has_an_exit_code() -> None:
     """Red when a class of errors is left out of the table."""
+    modules = (
+        *(archive_errors, audit_errors, errors, exchange_errors),
+        *(history_errors, reader_errors, scheduler_errors),
+    )
     kinds = [
         kind
-        for module in (archive_errors, errors, history_errors, reader_errors, scheduler_errors)
+        for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type)
         and issubclass(kind, AllocationError)

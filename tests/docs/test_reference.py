@@ -21,6 +21,7 @@ from alloc_es import (
     scheduler_errors,
     scheduling,
 )
+from alloc_es.audit import errors as audit_errors
 from alloc_es.codec import EVENT_TYPES, SCHEMA_VERSIONS
 from tests.docs.documents import ROOT
 from tests.docs.test_blocks import schema_of, server_of
@@ -78,7 +79,10 @@ def default_of(parameter: inspect.Parameter) -> str:
 
 
 def error_classes() -> list[type[alloc_es.AllocationError]]:
-    modules = (archive_errors, errors, history_errors, reader_errors, scheduler_errors)
+    modules = (
+        *(archive_errors, audit_errors, errors, history_errors),
+        *(reader_errors, scheduler_errors),
+    )
     return [
         kind
         for name, kind in {n: k for module in modules for n, k in vars(module).items()}.items()

@@ -1,6 +1,7 @@
 """The exit codes, each for what a caller does next."""
 
 from alloc_es.archive_errors import ArchivedMeanwhile, ArchiveMismatch
+from alloc_es.audit.errors import AuditorLost
 from alloc_es.drill.errors import RestartFailed
 from alloc_es.errors import (
     AllocationError,
@@ -33,6 +34,7 @@ EXIT_CODES: tuple[tuple[type[AllocationError], int], ...] = (
     (ParticipantNotStarted, 4),
     (ParticipantEnded, 4),
     (RestartFailed, 4),
+    (AuditorLost, 4),
     (HarnessError, 1),
     (ProjectionNotBuilt, 1),
     (ProjectionOutdated, 1),
