@@ -206,7 +206,9 @@ class _Audit:
         if not self._seals:
             self._unchecked["seal"] = "no seal was given (--seal)"
         for seal, digests in zip(self._seals, self._sealed, strict=True):
-            self._findings.extend(seal_findings(seal, self._timeline, self.ends, digests))
+            self._findings.extend(
+                seal_findings(seal, self._timeline, self.ends, digests, self._scope.tenant_id)
+            )
 
     def check_samples(self) -> None:
         """Hold the units that versions got against their shares."""

@@ -17,7 +17,7 @@ from alloc_es.identity import TenantId, WorkflowId, WorkflowKey
 from alloc_es.rebuilding import Report
 from alloc_es.rules import Finding, Timeline
 from alloc_es.store.log import BLOCK
-from alloc_es.store.recorder import LogName
+from alloc_es.store.recorder import LOGS, LogName
 
 FORMAT = "alloc-es seal, version 1"
 
@@ -93,25 +93,34 @@ def read_seal(path: Path) -> Seal:
         raise InvalidSetting("seal", f"{path} can't be read: {error.strerror}") from error
     except ValidationError as error:
         raise InvalidSetting("seal", f"{path} is no seal: {error.errors()[0]['msg']}") from error
-    for log in (seal.decisions, seal.runs):
-        if root(log.blocks) != log.root or len(log.blocks) != len(blocks_of(log.after, log.up_to)):
-            raise InvalidSetting("seal", f"{path} was edited: its blocks don't make its root")
+    if not (_fits(seal.decisions) and _fits(seal.runs)):
+        raise InvalidSetting("seal", f"{path} was edited: its blocks don't make its root")
     if seal.format != FORMAT or seal.written() != stored:
         raise InvalidSetting("seal", f"{path} is not as `alloc-es seal` writes it: {FORMAT}")
     return seal
 
 
+def _fits(log: SealedLog) -> bool:
+    """Whether the blocks are those of the range, and make the root."""
+    # Whatever numbers a file may hold: a range too long has no length.
+    blocks = -(-log.up_to // BLOCK) - log.after // BLOCK
+    return (
+        0 <= log.after <= log.up_to and len(log.blocks) == blocks and root(log.blocks) == log.root
+    )
+
+
 def make_seal(evidence: Evidence, now: datetime, *, previous: Seal | None, report: Report) -> Seal:
     """Seal both logs from their beginnings, or from where `previous` ends, up to their ends.
 
-    Raises the `UnreadableEvent` of a decision that is no event: its workflow has no head.
+    Raises the `UnreadableEvent` of a decision that is no event, whose workflow has no head, and
+    `InvalidSetting` where a log ends before `previous` does.
     """
     ends = evidence.ends()
-    begins: Mapping[LogName, int] = (
-        {"decisions": previous.decisions.up_to, "runs": previous.runs.up_to}
-        if previous
-        else {"decisions": 0, "runs": 0}
-    )
+    begins = {log: previous.log(log).up_to if previous else 0 for log in LOGS}
+    for log in LOGS:
+        if ends[log] < begins[log]:
+            problem = f"{evidence.where} ends at position {ends[log]} of the {log}, and the seal is"
+            raise InvalidSetting("after", f"{problem} of what was sealed up to {begins[log]}")
     timeline = Timeline()
     decisions = BlockDigests(begins["decisions"], ends["decisions"])
     for decision in evidence.decisions():
@@ -158,12 +167,14 @@ def seal_findings(
     timeline: Timeline,
     ends: Mapping[LogName, int],
     digests: Mapping[LogName, Mapping[int, str]],
+    tenant_id: TenantId | None,
 ) -> Iterator[Finding]:
     """What is not as it was sealed: blocks of the logs, and the decisions at the heads.
 
-    `digests` are those of the blocks within the sealed ranges, as they are now.
+    `digests` are those of the blocks within the sealed ranges, as they are now. Of heads
+    those of `tenant_id` only, or of all where that is None.
     """
-    for name in ("decisions", "runs"):
+    for name in LOGS:
         log = seal.log(name)
         if ends[name] < log.up_to:
             problem = f"the log ends at position {ends[name]}, and is sealed up to {log.up_to}"
@@ -177,6 +188,8 @@ def seal_findings(
                 problem = f"positions {first} to {last} are not what they were when sealed"
                 yield _finding(name, first, problem)
     for head in seal.heads:
+        if tenant_id not in (None, head.tenant_id):
+            continue
         link = timeline.link(head.key, head.generation)
         if link is None or link.digest != head.digest:
             yield Finding(
