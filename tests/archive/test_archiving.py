@@ -10,7 +10,6 @@ from alloc_es import InvalidSetting, RunsArchived, SpawnRequest, connect
 from alloc_es.archives import MANIFEST, Manifest
 from alloc_es.archiving import Archived, archive, plan_archive
 from alloc_es.exchange.parquet_runs import RunFiles
-from alloc_es.store.run_log import RunLog
 from tests.archive.filling import KEY, RUNS, Filled, at_minute, filled
 from tests.support.raw import RUNS as TABLE
 from tests.support.raw import raw
@@ -209,14 +208,20 @@ def test_what_was_archived_by_somebody_else_is_not_read_as_the_log_was(
     store: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when the look at what is archived comes before the read."""
-    genuine = RunLog.require
+    recorder = type(store.allocations._store.runs.recorder)
 
-    def require(log: RunLog, after: int, **more: Any) -> None:
-        monkeypatch.undo()
-        store.archive(7)
-        genuine(log, after, **more)
+    def then_archived(genuine: Any) -> Any:
+        def asked(*arguments: Any) -> Any:
+            found = genuine(*arguments)
+            monkeypatch.undo()
+            store.archive(7)
+            return found
 
-    monkeypatch.setattr(RunLog, "require", require)
+        return asked
+
+    # Whichever of the two is asked first, the archive comes before the other.
+    for question in ("select_batch", "archived_to"):
+        monkeypatch.setattr(recorder, question, then_archived(getattr(recorder, question)))
     with pytest.raises(RunsArchived) as refused:
         list(store.allocations.runs())
     assert (refused.value.archive, refused.value.after) == ("first", 0)
