@@ -24,7 +24,7 @@ DATABASE = "alloc.db"
 POSTGRES_URL = re.compile(r"(?P<driver>psycopg\.connect\([\"'])?(?P<url>postgresql://[^\s\"'`]+)")
 POSTGRES_TABLE = re.compile(r"\balloc_es(?=\.(?:decision_events|run_events|current_split)\b)")
 POOLER = re.compile(r"[?&](pooler=\w+)")
-ROLES = ("alloc_app", "alloc_archivist", "alloc_projector", "alloc_dashboard")
+ROLES = ("alloc_app", "alloc_archivist", "alloc_auditor", "alloc_dashboard", "alloc_projector")
 SECONDS = 60
 
 
