@@ -33,8 +33,14 @@ RUN_COLUMNS: Mapping[str, tuple[str, str]] = {
     "hash_version": ("int64", "how it was hashed"),
     "actor": ("string", "who spawned it"),
     "recorded_at": ("timestamp[us, tz=UTC]", "when, by the spawner's clock"),
-    "decision_position": ("int64", "where in the decision log its generation was the newest"),
-    "decision_digest": ("string", "the digest of the decision that allotted it"),
+    "decision_position": (
+        "int64",
+        "where in the decision log its generation was the newest; null for release 0.1",
+    ),
+    "decision_digest": (
+        "string",
+        "the digest of the decision that allotted it; null before release 0.5",
+    ),
     "schema_version": ("int64", "the schema version of the stored bytes"),
     "digest": ("string", "the SHA-256 of the stored bytes, in hexadecimal"),
     "stream": ("string", "the stream's name, only where the columns do not give it"),
