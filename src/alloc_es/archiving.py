@@ -1,6 +1,7 @@
 """Moving old runs into an archive: files first, and from the log only what they hold."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from alloc_es.archives import MANIFEST, Manifest
 from alloc_es.arguments import parse_ordinal
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
-from alloc_es.exchange.files import PART, sha256_of, sync
+from alloc_es.exchange.files import sha256_of, sync
 from alloc_es.exchange.parquet_runs import SPAN, RunFiles, write_runs
 from alloc_es.exchange.run_file import run_file_name
 from alloc_es.identity import parse_identifier
@@ -30,6 +31,8 @@ _LAST = (
     "SELECT coalesce(max(notification_id), 0) FROM run_events WHERE notification_id <= ?"
     " AND notification_id < (SELECT max(notification_id) FROM run_events)"
 )
+# What a call that was interrupted leaves behind.
+_UNFINISHED = re.compile(r"runs-\d{20}\.parquet(\.part)?|manifest\.json\.part")
 _COUNT = "SELECT count(*) FROM run_events WHERE notification_id <= ?"
 
 
@@ -124,7 +127,8 @@ class _Archiving:
         last = self._last(min(wish.up_to, self._recorded_before(after, wish)))
         if last <= after:
             return None
-        with self._store.desk.reading() as session:
+        # To count so many may take longer than a statement is given.
+        with self._store.desk.snapshot() as session:
             require_followed(session, last)
             ((runs,),) = session.rows(_COUNT, last)
         return ArchivePlan(after, last, runs)
@@ -191,7 +195,7 @@ class _Archiving:
         entries = [each.name for each in directory.iterdir()]
         if MANIFEST not in entries:
             for name in entries:
-                if not (name.startswith("runs-") or name.endswith(PART)):
+                if not _UNFINISHED.fullmatch(name):
                     problem = f"{directory} holds {name}; choose a directory that is empty"
                     raise InvalidSetting("target", problem)
             return None

@@ -135,10 +135,10 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(store: Filled) -> No
     """Red when what lies in the directory is removed or written over."""
     other = store.home / "other"
     other.mkdir()
-    (other / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidSetting, match=r"holds notes\.txt; choose a directory that is empty"):
+    (other / "runs-2025.parquet").write_text("mine")
+    with pytest.raises(InvalidSetting, match=r"holds runs-2025\.parquet; choose a directory"):
         archive(store.allocations, other, up_to=store.runs[4].position)
-    assert [each.name for each in other.iterdir()] == ["notes.txt"]
+    assert [each.read_text() for each in other.iterdir()] == ["mine"]
     assert list(store.allocations.runs()) == store.runs
 
 
