@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
@@ -122,15 +123,21 @@ def test_a_follower_says_what_is_missing_and_the_others_go_on(store: Filled) -> 
     """Red when a follower's thread ends at it, or tries again for ever without a word."""
     store.archive(8)
     told: list[str] = []
+    halted = Semaphore(0)
+
+    def tell(sentence: str) -> None:
+        if "archive first" in sentence:
+            told.append(sentence)
+            halted.release()
+
     projections = store.allocations.projections()
-    with projections.follow(tell=told.append, poll=0.01) as follower:
-        projections.wait_for("current_split")
-        while follower.states["run_ledger"] != "stopped":
-            projections.wait_for("current_split")
+    with projections.follow("run_ledger", "decision_history", "current_split", tell=tell):
+        assert halted.acquire(timeout=30)
+        assert halted.acquire(timeout=30)
         store.allocations.workflow(*KEY).commit_allocation({"v2": 100})
         projections.wait_for("current_split")
-    said = [sentence for sentence in told if "archive first" in sentence]
-    assert 1 <= len(said) <= 2
+    # Once for each that follows the runs.
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize("spawn", WAYS)
