@@ -3,6 +3,7 @@
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -77,7 +78,9 @@ def audit(
         parts = auditing.parts()
         if processes > 1 and len(parts) > 1 and not isinstance(where, Allocations):
             task = Assignment(str(where), archives, auditing.ends["decisions"], scope)
-            auditing.take(checked_by_processes(task, parts, processes), parts, report)
+            # Closed at once, also where `report` raises, or a Ctrl-C comes meanwhile.
+            with closing(checked_by_processes(task, parts, processes)) as results:
+                auditing.take(results, parts, report)
         else:
             auditing.take(auditing.checked(parts), parts, report)
         auditing.check_run_ids()

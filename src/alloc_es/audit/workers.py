@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import Pipe
@@ -35,10 +35,10 @@ class Assignment:
 
 def checked_by_processes(
     assignment: Assignment, parts: Sequence[Part], processes: int
-) -> Iterator[PartResult]:
-    """The results of all parts, in their order.
+) -> Generator[PartResult]:
+    """The results of all parts, in their order; close it, so that no process is left behind.
 
-    Raises what a process raised, and `AuditorLost` for one that died; none is left behind.
+    Raises what a process raised, and `AuditorLost` for one that died.
     """
     left = iter(enumerate(parts))
     results: dict[int, PartResult] = {}
@@ -76,18 +76,21 @@ class _Process:
         ending.callback(self._process.wait)
         ending.callback(self._process.kill)
         self._number = -1
-        self.connection.send(assignment)
+        self._send(assignment)
 
     def take(self, part: tuple[int, Part] | None) -> bool:
         """Give it the next part, if there is one."""
         if part is None:
             return False
         self._number, bounds = part
+        self._send(bounds)
+        return True
+
+    def _send(self, what: Assignment | Part) -> None:
         try:
-            self.connection.send(bounds)
+            self.connection.send(what)
         except OSError:
             raise AuditorLost(self._process.wait()) from None
-        return True
 
     def answer(self) -> tuple[int, PartResult]:
         """The number of the part that it had, and the result."""
