@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from alloc_es.applying import Overtaken
+from alloc_es.archive_errors import RunsArchived
 from alloc_es.building import Build
 from alloc_es.errors import AllocationError, StoreUnavailable
 from alloc_es.reader_errors import ProjectionOutdated
@@ -95,7 +96,9 @@ class Worker:
     def halt(self, error: AllocationError) -> None:
         """Do nothing before something has changed."""
         if str(error) != str(self._halted):
-            self._tell(str(error))
+            # The others name it themselves.
+            whose = f"{self.name}: " if isinstance(error, RunsArchived) else ""
+            self._tell(f"{whose}{error}")
         self._halted = error
         self.state = "outdated" if isinstance(error, ProjectionOutdated) else "stopped"
 

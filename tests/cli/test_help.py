@@ -22,6 +22,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 def test_the_commands_are_the_documented_ones() -> None:
     assert sorted(COMMANDS) == [
+        "archive",
         "commit",
         "decide",
         "demo",

@@ -48,9 +48,9 @@ def archive(
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Move the oldest runs out of the log, into Parquet files.
+    """Move the oldest runs out of the log, into files.
 
-    They are read back and compared before one leaves the log. Audits, explanations and read
+    Those are Parquet, and read back before a run leaves the log. Audits, explanations and read
     models go on with `--archive DIRECTORY`. What was interrupted goes on where it was.
     """
     if (up_to is None) == (before is None):
