@@ -216,8 +216,6 @@ class Projections:
             for name, value in asked.items()
             if value is not None
         }
-        if without := given.keys() - set(found.names):
-            raise InvalidSetting("table", f"{table} has no column {min(without)}")
         where = f" WHERE {' AND '.join(f'{name} = ?' for name in given)}" if given else ""
         select, order = f"SELECT {listed(found.names)} FROM", f"ORDER BY {listed(found.key)}"
 

@@ -1,6 +1,7 @@
 """`explain`: where the bucket fell, why, and whether that is what was recorded."""
 
 import io
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import alloc_es
 from alloc_es.cli.explaining import ExplanationDrawing
 from alloc_es.codec import encode
 from alloc_es.explaining import Explanation, explain
+from alloc_es.routing import bucket_of
 from tests.cli.past import RUNS, exported, remembered
 from tests.cli.terminal import Terminal
 from tests.core.given import commit, register, start
@@ -84,6 +86,15 @@ def test_the_cells_show_what_the_arms_hold() -> None:
     """Red when the cells of an arm are counted from another place than its buckets'."""
     run = spawned(DECISIONS[1], "run-1")
     assert drawn(explain(run, DECISIONS), 100)[1] == "▓" * 30 + "█" * 70
+
+
+def test_the_cell_of_the_bucket_is_in_the_look_of_its_arm_however_little_that_has() -> None:
+    """Red when the arm that has most of the cell hides the one that the run got."""
+    small = history(start(), register("v2", 20))
+    units = (f"run-{n}" for n in count())
+    unit = next(each for each in units if bucket_of(each, salt="salt-1") < 20)
+    found = explain(spawned(small[1], unit), small)
+    assert drawn(found, 100)[1] == "▓" + "█" * 99
 
 
 def forged(terminal: Terminal, **fields: object) -> str:

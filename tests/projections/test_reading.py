@@ -56,6 +56,17 @@ def test_rows_are_given_by_the_names_of_their_columns_in_the_order_of_the_key(
     assert projections.rows("seen", tenant_id="nobody") == []
 
 
+def test_rows_of_one_workflow_are_those_of_its_tenant_and_its_id(allocations: Allocations) -> None:
+    """Red when one of the two is dropped."""
+    projections = allocations.projections(seen())
+    for tenant, workflow in (("a", "x"), ("b", "x"), ("b", "y")):
+        allocations.workflow(tenant, workflow).start("v1")
+    projections.catch_up("seen")
+    rows = projections.rows("seen", tenant_id="b", workflow_id="x")
+    assert rows == [{"tenant_id": "b", "workflow_id": "x", "position": 2}]
+    assert len(projections.rows("seen", workflow_id="x")) == 2
+
+
 def test_rows_that_can_not_be_given_are_refused(allocations: Allocations) -> None:
     """Red when an unknown table is looked for in the database."""
     allocations.workflow("acme", "triage").start("v1")
