@@ -1,17 +1,20 @@
 """The reference of export formats has every attribute and column, as the code has them."""
 
+import inspect
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from alloc_es.exchange import Exported, Imported, export, import_, open_export
 from alloc_es.exchange.cloudevents import ATTRIBUTES, BEGAN, ENDED
 from alloc_es.exchange.decision_columns import DECISION_COLUMNS
 from alloc_es.exchange.parquet import MANIFEST
 from alloc_es.exchange.run_columns import RUN_COLUMNS
-from tests.docs.test_reference import section
+from tests.docs.test_reference import default_of, section
 
 DOCUMENT = "export-formats.md"
 GOLDEN = Path(__file__).parents[1] / "exchange" / "golden"
@@ -51,3 +54,20 @@ def test_every_field_beside_the_events_is_described() -> None:
     assert re.findall(r"^\| `(\w+)` ", told, re.M) == list(manifest)
     files = section(DOCUMENT, "Columns of runs")
     assert {name for name in manifest["runs"][0] if f"`{name}`" not in files} == set()
+
+
+@pytest.mark.parametrize("function", [export, import_, open_export], ids=lambda f: f.__name__)
+def test_every_call_is_shown_with_its_arguments_and_defaults(function: Any) -> None:
+    """Red when an argument is added, renamed, or gets another default."""
+    shown = section(DOCUMENT, function.__name__).split("```")[1]
+    for parameter in inspect.signature(function).parameters.values():
+        default = parameter.default
+        given = "" if default is parameter.empty else f"={default_of(parameter)}"
+        assert re.search(rf"\b{parameter.name}{re.escape(given)}[,)]", shown), parameter
+
+
+@pytest.mark.parametrize("answer", [Exported, Imported], ids=lambda answer: answer.__name__)
+def test_every_field_of_an_answer_is_described(answer: Any) -> None:
+    """Red when an answer gets a field that is not told."""
+    told = section(DOCUMENT, answer.__name__)
+    assert {name for name in answer.__dataclass_fields__ if f"`{name}`" not in told} == set()

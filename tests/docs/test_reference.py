@@ -23,6 +23,7 @@ from alloc_es import (
 )
 from alloc_es.audit import errors as audit_errors
 from alloc_es.codec import EVENT_TYPES, SCHEMA_VERSIONS
+from alloc_es.exchange import errors as exchange_errors
 from tests.docs.documents import ROOT
 from tests.docs.test_blocks import schema_of, server_of
 
@@ -74,14 +75,14 @@ def default_of(parameter: inspect.Parameter) -> str:
     default = parameter.default
     if not callable(default):
         return repr(default).replace("'", '"')
-    named = inspect.isfunction(default) and not default.__name__.startswith("_")
+    named = inspect.isfunction(default) and not default.__name__.startswith(("_", "<"))
     return default.__name__ if named else "…"
 
 
 def error_classes() -> list[type[alloc_es.AllocationError]]:
     modules = (
         *(archive_errors, audit_errors, errors, history_errors),
-        *(reader_errors, scheduler_errors),
+        *(exchange_errors, reader_errors, scheduler_errors),
     )
     return [
         kind
