@@ -16,6 +16,7 @@ from alloc_es.identity import WorkflowKey
 from alloc_es.projection import Column, Projection, Rows, Table
 from alloc_es.split import Share
 from alloc_es.store import Recorded
+from alloc_es.tenures import outcome
 
 _WHOSE = (
     Column("tenant_id", "text", "The tenant."),
@@ -133,8 +134,8 @@ def _end_and_begin(events: Sequence[Recorded[DecisionEvent]], rows: Rows) -> Non
         key = entry.event.key
         now = _tenures(entry.event.allocation)
         for tenure in sorted(held[key] - now):
-            outcome = _outcome(tenure, entry.event)
-            ended.append((*tenure, entry.generation, entry.time, outcome))
+            how = outcome(tenure[4], tenure[2], entry.event)
+            ended.append((*tenure, entry.generation, entry.time, how))
         held[key] = now
     rows.insert(_CLOSED.name, ended)
     rows.remove(_OPEN.name, keys)
@@ -152,22 +153,6 @@ def _tenures(allocation: Allocation) -> set[_Tenure]:
         )
         for arm in allocation.arms
     }
-
-
-def _outcome(tenure: _Tenure, event: DecisionEvent) -> str:
-    """What ended a tenure."""
-    version, role = tenure[2], tenure[4]
-    if role == "current":
-        return "rolled back" if _decision(event) == "rollback" else "superseded"
-    if version == event.allocation.current:
-        return "promoted"
-    match _decision(event):
-        case "rejection":
-            return "rejected"
-        case "replacement":
-            return "replaced"
-        case _:
-            return "dropped"
 
 
 def _decision(event: DecisionEvent) -> str:
