@@ -49,6 +49,8 @@ class Move:
             session.take_time()
             if not self._is_made(session):
                 session.run(_KEEP_IDS, self._archive.last_position)
+                # Those who spawn may have made a plan for a table without rows, and keep it.
+                session.tell_size("archived_runs")
 
     def outwait(self) -> None:
         """Wait until nobody records runs who began before the ids were noted."""

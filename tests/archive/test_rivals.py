@@ -94,6 +94,17 @@ def test_an_id_that_is_asked_for_in_between_is_given_out_once(
 
 
 @pytest.mark.postgresql
+def test_those_who_spawn_plan_anew_when_there_are_archived_ids(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """Red when a plan for no archived ids is kept: each group would read all that there are."""
+    with filled(postgres_url, tmp_path) as store, raw(postgres_url) as database:
+        store.archive(8)
+        size = "SELECT reltuples FROM pg_class WHERE oid = 'archived_runs'::regclass"
+        assert database.execute(size) == [(8,)]
+
+
+@pytest.mark.postgresql
 def test_runs_leave_the_log_behind_every_group_that_did_not_see_their_ids_kept(
     postgres_url: str, tmp_path: Path
 ) -> None:

@@ -164,6 +164,10 @@ class PostgresSession(Session):
             for row in rows:
                 sink.write_row(row)
 
+    def tell_size(self, table: str) -> None:
+        """By ANALYZE, which is skipped, with a warning, for whoever does not own the table."""
+        self._connection.execute(SQL("ANALYZE {0}").format(Identifier(table)))
+
     def _execute(self, statement: str, parameters: Sequence[object]) -> Cursor[Row]:
         cursor = self._connection.cursor(row_factory=tuple_row)
         return cursor.execute(_driven(statement), parameters)
