@@ -5,7 +5,7 @@ import inspect
 import re
 
 import alloc_es
-from alloc_es import errors, harness, scheduling
+from alloc_es import archiving, errors, harness, scheduling
 
 NAMES = [
     "Allocation",
@@ -268,6 +268,23 @@ def test_every_error_is_an_allocation_error_and_exported() -> None:
 def test_connect_takes_these() -> None:
     """Red when a parameter of `connect` is renamed, moved, or gets another default."""
     assert signature(alloc_es.connect) == CONNECT
+
+
+def test_archiving_takes_these_and_answers_with_these() -> None:
+    """Red when an argument of `archive`, or a field of what it answers, is renamed or moved."""
+    wish = "up_to: int | None = None, before: datetime | None = None"
+    assert signature(archiving.plan_archive) == (
+        f"(allocations: Allocations, *, {wish}) -> ArchivePlan | None"
+    )
+    assert signature(archiving.archive) == (
+        f"(allocations: Allocations, target: Path | str, *, {wish},"
+        " report: Callable[[int, int], None] = _unreported) -> Archived | None"
+    )
+    for kind, names in (
+        (archiving.ArchivePlan, ["after", "up_to", "runs"]),
+        (archiving.Archived, ["name", "runs", "up_to", "digest", "directory"]),
+    ):
+        assert [field.name for field in dataclasses.fields(kind)] == names
 
 
 def test_the_harness_has_these_names_and_methods() -> None:
