@@ -26,7 +26,7 @@ from tests.bench.rivals import TENANT
 from tests.bench.scale import Scale
 from tests.bench.spawning import RUNS_PER_SECOND, open_ledger, requests, spawn, started
 from tests.bench.stores import Stores
-from tests.support.children import run_together
+from tests.support.children import SPAWNED, run_together
 
 _READ = "read and decode the rows alone"
 _EXPLAINED = 50
@@ -53,7 +53,9 @@ class _Audits:
     def took(self, processes: int) -> _Took:
         """What an audit by so many processes took; 0 reads and decodes, and checks nothing."""
         if processes not in self._done:
-            (self._done[processes],) = run_together(_audited, [(self.log.url(), processes)])
+            (self._done[processes],) = run_together(
+                _audited, [(self.log.url(), processes)], SPAWNED
+            )
         return self._done[processes]
 
 

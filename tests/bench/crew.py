@@ -1,13 +1,12 @@
 """Processes that are started once and do what they are told, together."""
 
-import multiprocessing
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tests.support.children import start_child
+from tests.support.children import SPAWNED, start_child
 
 T = TypeVar("T")
 
@@ -20,9 +19,8 @@ class Crew:
     def __init__(self, size: int) -> None:
         # A barrier can't be sent to a process that runs already, so there is one for each
         # number of processes from the start.
-        context = multiprocessing.get_context("spawn")
-        self._barriers = {count: context.Barrier(count) for count in range(1, size + 1)}
-        self._children = [start_child(_work, self._barriers) for _ in range(size)]
+        self._barriers = {count: SPAWNED.Barrier(count) for count in range(1, size + 1)}
+        self._children = [start_child(_work, self._barriers, context=SPAWNED) for _ in range(size)]
 
     def together(self, jobs: Sequence[Callable[[Callable[[], object]], T]]) -> list[T]:
         """Do each job in a process of its own and return what they return.

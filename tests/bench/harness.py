@@ -18,7 +18,7 @@ from tests.bench.memory import peak_bytes
 from tests.bench.rivals import CHALLENGER, CURRENT, TENANT
 from tests.bench.scale import Scale
 from tests.bench.stores import Stores
-from tests.support.children import run_together
+from tests.support.children import SPAWNED, run_together
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -89,7 +89,7 @@ def _of(readings: Readings, mode: Mode, figure: str) -> Iterator[Measure]:
 
 def read(url: str, mode: Mode, seconds: float, ballast: int = 0) -> Reading:
     """One reading, from a child process that does nothing else but hold some bytes."""
-    (reading,) = run_together(_row, [(url, mode, seconds, ballast)])
+    (reading,) = run_together(_row, [(url, mode, seconds, ballast)], SPAWNED)
     assert isinstance(reading, Reading)
     return reading
 

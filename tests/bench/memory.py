@@ -24,7 +24,7 @@ from tests.bench.measuring import Case, Contender, Measure
 from tests.bench.rivals import TENANT
 from tests.bench.scale import Scale
 from tests.bench.spawning import open_ledger, started
-from tests.support.children import run_together
+from tests.support.children import SPAWNED, run_together
 
 _SPAWNERS = 8
 _GROUP = 1_000
@@ -74,7 +74,7 @@ def _in_a_child(job: Job, number: int) -> Iterator[Measure]:
     def measured() -> float:
         with tempfile.TemporaryDirectory(prefix="alloc-es-bench-") as directory:
             url = f"sqlite:///{Path(directory) / 'alloc.db'}"
-            (found,) = run_together(job, [(url, number)])
+            (found,) = run_together(job, [(url, number)], SPAWNED)
             return float(found)
 
     yield measured

@@ -15,7 +15,7 @@ from tests.bench.reading_logs import RunLog, workflow_ids
 from tests.bench.rivals import TENANT
 from tests.bench.scale import Scale
 from tests.bench.spawning import RUNS_PER_SECOND, open_ledger
-from tests.support.children import run_together
+from tests.support.children import SPAWNED, run_together
 
 _MODEL = "run_ledger"
 _REBUILD, _VERIFY = "rebuild", "verify"
@@ -57,7 +57,7 @@ class _Jobs:
         if job == _VERIFY:
             self.took(_REBUILD)
         if job not in self._done:
-            (self._done[job],) = run_together(_working, [(self.log.url(), job)])
+            (self._done[job],) = run_together(_working, [(self.log.url(), job)], SPAWNED)
         return self._done[job]
 
 
@@ -94,7 +94,7 @@ def _figure(jobs: _Jobs, figure: Callable[[_Took], float], job: str) -> Iterator
 @contextmanager
 def _starting(log: RunLog) -> Iterator[Measure]:
     def measured() -> float:
-        (taken,) = run_together(_first_run, [(log.url(), workflow_ids()[0])])
+        (taken,) = run_together(_first_run, [(log.url(), workflow_ids()[0])], SPAWNED)
         return float(taken)
 
     log.url()

@@ -1,6 +1,5 @@
 """Processes that handle triggers until they are killed; each step is told through a pipe."""
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -19,6 +18,7 @@ from alloc_es import (
     Triggers,
     connect,
 )
+from tests.support.children import start_child
 from tests.support.raw import Raw
 from tests.triggers.workers import acknowledged
 
@@ -96,9 +96,6 @@ class Crew:
         self._url = url
         self._store = store
         self._random = Random(seed)
-        # A new process is a fork of one that has imported everything and done nothing.
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["pytest", "tests.triggers.handlers"])
         self._members: list[tuple[BaseProcess, Connection]] = []
         self._at_work: set[Connection] = set()
         self.kills = 0
@@ -121,11 +118,7 @@ class Crew:
                 process.join()
 
     def _hire(self) -> None:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=self._target, args=(theirs, self._url), daemon=True)
-        process.start()
-        theirs.close()
-        self._members.append((process, ours))
+        self._members.append(start_child(self._target, self._url))
 
     def _steps(self) -> int:
         """How many steps were taken in a moment."""
