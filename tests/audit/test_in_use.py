@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from alloc_es import Allocations, Workflow, connect
+from alloc_es import Allocations, Patience, StoreUnavailable, Workflow, connect
 from alloc_es.audit import audit
+from alloc_es.projections import Projections
 from tests.audit.forging import found, unchecked
 from tests.audit.given import decide_and_spawn, settings
 from tests.cli.terminal import Terminal
@@ -163,3 +164,23 @@ def test_a_role_that_may_read_the_logs_audits_them_and_says_what_it_could_not(
         assert unchecked(audit(url)) == {"read_models", "seal"}
         grant(database, role, f"ALL TABLES IN SCHEMA {database.schema}")
         assert unchecked(audit(url)) == {"seal"}
+
+
+@pytest.mark.parametrize("where", ["accounts", "status", "verify"])
+def test_a_store_that_goes_away_meanwhile_ends_the_audit(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Red when a rule that could not be looked at for a moment is said to be not checked."""
+
+    def away(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("it is away")
+
+    with connect(sqlite_url, patience=Patience(0.001)) as allocations:
+        allocations.workflow(*KEY).start("v1")
+        allocations.projections().catch_up("run_ledger")
+        if where == "accounts":
+            monkeypatch.setattr("alloc_es.audit.read_side.read_accounts", away)
+        else:
+            monkeypatch.setattr(Projections, where, away)
+        with pytest.raises(StoreUnavailable, match="it is away"):
+            audit(allocations)

@@ -1,5 +1,6 @@
 """Each rule finds the one thing that was planted in a copy of the log, and no other rule does."""
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -178,3 +179,16 @@ def test_what_breaks_one_rule_is_found_by_it_alone(
     report = copy.audited()
     assert found(report) == [planted.place]
     assert planted.problem in report.findings[0].problem
+
+
+def test_without_what_it_is_counted_with_the_sample_ratio_is_not_checked(
+    copy: Copy, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an audit needs an extra for the other rules, or calls this one kept."""
+    copy.hold(a_run_on_the_other_arm(logs).logs)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    report = copy.audited()
+    assert [each.rule for each in found(report)] == ["routing"]
+    (rule,) = (each for each in report.rules if each.name == "sample_ratio")
+    assert rule.outcome == "not checked"
+    assert "pip install 'alloc-es[statistics]'" in rule.note

@@ -113,7 +113,6 @@ class _Audit:
         self._unreadable: set[int] = set()
         self._decisions = 0
         self._runs = 0
-        self._last_run = 0
         self._units = UnitCounts()
         self._names: list[array[int]] = []
         self._sealed: list[dict[LogName, dict[int, str]]] = []

@@ -52,7 +52,6 @@ class PartResult:
     have an id in common are found.
     """
 
-    first: int = 0
     last: int = 0
     runs: int = 0
     findings: Findings = field(default_factory=Findings)
@@ -81,8 +80,6 @@ def pass_over(
         if position <= result.last:
             problem = f"it lies behind position {result.last}"
             result.findings.add(found("order", each, problem))
-        elif not result.first:
-            result.first = position
         result.last = position
         result.runs += 1
         count_unit(run)
