@@ -166,10 +166,9 @@ def _passed_on(before: Allocation, after: Allocation) -> str | None:
 
 def transitions(before: Allocation | None, event: DecisionEvent, timeline: Timeline) -> str | None:
     """The command is made out from the event and decided again; the timeline ends before it."""
-    if isinstance(event, AllocationCommitted) and timeline.is_unread(
-        event.key, event.to_generation
-    ):
-        return None  # Who was current at the generation that it goes back to is not known.
+    back_to = event.to_generation if isinstance(event, AllocationCommitted) else None
+    if timeline.is_unread(event.key, back_to):
+        return None  # What was current there is not known.
     try:
         again = decided_again(before, event, timeline)
     except Refusal as refusal:
