@@ -33,13 +33,13 @@ def test_an_archive_holds_the_rows_of_the_log_byte_for_byte(store: Filled) -> No
     )
 
 
-def test_the_next_archive_begins_behind_the_one_before(store: Filled) -> None:
+def test_the_next_archive_begins_behind_the_one_before(sqlite_store: Filled) -> None:
     """Red when an archive begins with the first position whatever was archived."""
-    first, second = store.archive(4, "first"), store.archive(9, "second")
+    first, second = sqlite_store.archive(4, "first"), sqlite_store.archive(9, "second")
     assert (first.runs, second.runs) == (4, 5)
     manifest, _ = Manifest.read(second.directory)
     assert (manifest.after, manifest.up_to) == (first.up_to, second.up_to)
-    with raw(store.url) as database:
+    with raw(sqlite_store.url) as database:
         assert len(database.rows(TABLE)) == RUNS - 9
 
 
@@ -90,61 +90,61 @@ def test_before_a_time_it_stops_at_the_first_run_that_was_not(
         assert archive(store.allocations, tmp_path / "second", before=at_minute(2)) is None
 
 
-def test_where_nothing_is_left_nothing_is_made(store: Filled) -> None:
+def test_where_nothing_is_left_nothing_is_made(sqlite_store: Filled) -> None:
     """Red when an empty archive is written, or a directory is made for none."""
-    store.archive(6)
+    sqlite_store.archive(6)
     for wish in ({"up_to": 3}, {"up_to": 0}, {"before": at_minute(1)}):
-        assert plan_archive(store.allocations, **wish) is None
-        assert archive(store.allocations, store.home / "other", **wish) is None
-    assert not (store.home / "other").exists()
+        assert plan_archive(sqlite_store.allocations, **wish) is None
+        assert archive(sqlite_store.allocations, sqlite_store.home / "other", **wish) is None
+    assert not (sqlite_store.home / "other").exists()
 
 
-def test_a_plan_writes_nothing(store: Filled) -> None:
+def test_a_plan_writes_nothing(sqlite_store: Filled) -> None:
     """Red when a plan makes anything."""
-    with raw(store.url) as database:
+    with raw(sqlite_store.url) as database:
         before = database.rows(TABLE)
-        plan = plan_archive(store.allocations, up_to=store.runs[2].position)
+        plan = plan_archive(sqlite_store.allocations, up_to=sqlite_store.runs[2].position)
         assert plan is not None
-        assert (plan.runs, plan.up_to) == (3, store.runs[2].position)
+        assert (plan.runs, plan.up_to) == (3, sqlite_store.runs[2].position)
         assert database.rows(TABLE) == before
         assert database.execute("SELECT count(*) FROM archived_runs") == [(0,)]
 
 
-def test_the_same_call_again_answers_the_same(store: Filled) -> None:
+def test_the_same_call_again_answers_the_same(sqlite_store: Filled) -> None:
     """Red when a name that is known is refused whatever was asked."""
-    made = store.archive(5)
-    assert store.archive(5) == made
-    assert archive(store.allocations, made.directory, up_to=3) == made
+    made = sqlite_store.archive(5)
+    assert sqlite_store.archive(5) == made
+    assert archive(sqlite_store.allocations, made.directory, up_to=3) == made
 
 
-def test_a_name_that_is_taken_is_refused(store: Filled, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_refused(sqlite_store: Filled, tmp_path: Path) -> None:
     """Red when a second archive goes into the directory of the first, or has its name."""
-    made = store.archive(5)
+    made = sqlite_store.archive(5)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for directory in (made.directory, elsewhere / "first"):
         with pytest.raises(InvalidSetting, match=r"an archive is called first, .*another name"):
-            archive(store.allocations, directory, up_to=store.runs[8].position)
+            archive(sqlite_store.allocations, directory, up_to=sqlite_store.runs[8].position)
     assert sorted(each.name for each in made.directory.iterdir()) == [
         MANIFEST,
         f"runs-{made.up_to:020}.parquet",
     ]
 
 
-def test_a_directory_with_anything_else_in_it_is_left_alone(store: Filled) -> None:
+def test_a_directory_with_anything_else_in_it_is_left_alone(sqlite_store: Filled) -> None:
     """Red when what lies in the directory is removed or written over."""
-    other = store.home / "other"
+    other = sqlite_store.home / "other"
     other.mkdir()
     (other / "runs-2025.parquet").write_text("mine")
     with pytest.raises(InvalidSetting, match=r"holds runs-2025\.parquet; choose a directory"):
-        archive(store.allocations, other, up_to=store.runs[4].position)
+        archive(sqlite_store.allocations, other, up_to=sqlite_store.runs[4].position)
     assert [each.read_text() for each in other.iterdir()] == ["mine"]
-    assert list(store.allocations.runs()) == store.runs
+    assert list(sqlite_store.allocations.runs()) == sqlite_store.runs
 
 
-def test_the_archive_of_another_store_is_left_alone(store: Filled, sqlite_url: str) -> None:
+def test_the_archive_of_another_store_is_left_alone(sqlite_store: Filled, sqlite_url: str) -> None:
     """Red when a manifest that this store does not know is written over."""
-    made = store.archive(5)
+    made = sqlite_store.archive(5)
     written = (made.directory / MANIFEST).read_bytes()
     with connect(f"{sqlite_url}-other") as other:
         workflow = other.workflow("acme", "triage")
@@ -184,18 +184,22 @@ def test_a_store_in_memory_is_not_archived(tmp_path: Path) -> None:
     assert refused.value.setting == "store"
 
 
-def test_a_directory_that_cannot_be_made_is_refused(store: Filled) -> None:
+def test_a_directory_that_cannot_be_made_is_refused(sqlite_store: Filled) -> None:
     """Red when the operating system's error comes out."""
     with pytest.raises(InvalidSetting, match="No such file or directory"):
-        archive(store.allocations, store.home / "no" / "where", up_to=store.runs[4].position)
+        archive(
+            sqlite_store.allocations,
+            sqlite_store.home / "no" / "where",
+            up_to=sqlite_store.runs[4].position,
+        )
 
 
-def test_every_step_is_reported_up_to_the_goal(store: Filled) -> None:
+def test_every_step_is_reported_up_to_the_goal(sqlite_store: Filled) -> None:
     """Red when a phase reports nothing, or goes past the goal."""
     reports: list[tuple[int, int]] = []
     archive(
-        store.allocations,
-        store.home / "first",
+        sqlite_store.allocations,
+        sqlite_store.home / "first",
         before=at_minute(9),
         report=lambda done, goal: reports.append((done, goal)),
     )

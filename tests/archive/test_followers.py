@@ -17,32 +17,35 @@ def place_at(store: Filled, run: int, state: str = "live") -> None:
 
 
 @pytest.mark.parametrize("state", ["live", "building"])
-def test_a_read_model_that_has_not_passed_is_named(store: Filled, state: str) -> None:
+def test_a_read_model_that_has_not_passed_is_named(sqlite_store: Filled, state: str) -> None:
     """Red when nobody looks at the read models, or only at the live ones."""
-    caught_up(store.allocations)
-    place_at(store, 4, state)
-    for attempt in (store.archive, lambda run: plan_archive(store.allocations, up_to=run)):
+    caught_up(sqlite_store.allocations)
+    place_at(sqlite_store, 4, state)
+    for attempt in (
+        sqlite_store.archive,
+        lambda run: plan_archive(sqlite_store.allocations, up_to=run),
+    ):
         with pytest.raises(NotYetFollowed) as refused:
             attempt(5)
         model = (refused.value.name, refused.value.state, refused.value.position)
-        assert model == ("run_ledger", state, store.runs[3].position)
-        assert refused.value.up_to == store.runs[4].position
-    assert list(store.allocations.runs()) == store.runs
-    assert not (store.home / "first").exists()
-    assert store.archive(4).runs == 4
+        assert model == ("run_ledger", state, sqlite_store.runs[3].position)
+        assert refused.value.up_to == sqlite_store.runs[4].position
+    assert list(sqlite_store.allocations.runs()) == sqlite_store.runs
+    assert not (sqlite_store.home / "first").exists()
+    assert sqlite_store.archive(4).runs == 4
 
 
-def test_a_read_model_of_the_decisions_keeps_no_run(store: Filled) -> None:
+def test_a_read_model_of_the_decisions_keeps_no_run(sqlite_store: Filled) -> None:
     """Red when a model that follows no runs is taken for one that is at their beginning."""
-    store.allocations.projections().catch_up("current_split")
-    assert store.archive(5).runs == 5
+    sqlite_store.allocations.projections().catch_up("current_split")
+    assert sqlite_store.archive(5).runs == 5
 
 
-def test_a_build_that_was_replaced_keeps_no_run(store: Filled) -> None:
+def test_a_build_that_was_replaced_keeps_no_run(sqlite_store: Filled) -> None:
     """Red when old builds count."""
-    caught_up(store.allocations)
-    place_at(store, 0, "old")
-    assert store.archive(5).runs == 5
+    caught_up(sqlite_store.allocations)
+    place_at(sqlite_store, 0, "old")
+    assert sqlite_store.archive(5).runs == 5
 
 
 def test_a_build_that_is_begun_while_the_files_are_written_is_waited_for(

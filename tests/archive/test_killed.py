@@ -14,28 +14,23 @@ from tests.support.children import start_child
 
 UP_TO = 10
 
-# While files are written nothing is sent to the store, so one kind of store will do.
-ON_EVERY_STORE = [victims.IDS_ARE_KEPT, victims.TAKEN_OUT, victims.COMMITTED]
-WHILE_WRITING = [victims.A_FILE_IS_NOT_WHOLE, victims.NO_MANIFEST, victims.NOT_RECORDED]
+WHILE_WRITING = [victims.A_FILE_IS_NOT_WHOLE, victims.NO_MANIFEST]
+BETWEEN_TRANSACTIONS = [victims.NOT_RECORDED, victims.IDS_ARE_KEPT, victims.COMMITTED]
 
 
-@pytest.mark.parametrize("point", ON_EVERY_STORE)
-def test_the_same_call_goes_on_where_an_archiver_was_killed(
-    store: Filled, point: str, monkeypatch: pytest.MonkeyPatch
+def test_an_archiver_that_is_killed_inside_of_the_transaction_has_taken_nothing(
+    store: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when runs leave the log before their archive is recorded, when an archive that was
-    begun or recorded is refused, and when its ids may be kept only once.
-    """
-    goes_on(store, point, monkeypatch)
+    """Red when runs leave the log before their archive is recorded with them."""
+    goes_on(store, victims.TAKEN_OUT, monkeypatch)
 
 
-@pytest.mark.sqlite
-@pytest.mark.parametrize("point", WHILE_WRITING)
-def test_files_that_are_whole_are_kept_and_others_are_written_again(
+@pytest.mark.parametrize("point", [*WHILE_WRITING, *BETWEEN_TRANSACTIONS])
+def test_the_same_call_goes_on_where_an_archiver_was_killed(
     sqlite_store: Filled, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red when a file counts before it is whole, or what a killed archiver left is refused, or
-    written again although it was whole.
+    """Red when a file counts before it is whole, when what was left is refused, or written
+    again although it was whole, and when ids may be kept only once.
     """
     goes_on(sqlite_store, point, monkeypatch)
 
@@ -46,7 +41,7 @@ def goes_on(store: Filled, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     is_done = point == victims.COMMITTED
     require_all_or_nothing(store, is_done)
     before = stamps(directory)
-    assert (MANIFEST in before) == (point not in WHILE_WRITING[:2])
+    assert (MANIFEST in before) == (point not in WHILE_WRITING)
     monkeypatch.setattr(archiving, "SPAN", victims.SPAN)
     made = archive(store.allocations, directory, up_to=up_to)
     assert made is not None

@@ -40,17 +40,17 @@ READINGS: dict[str, Reading] = {
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_a_read_of_archived_runs_needs_their_archive(store: Filled, reading: str) -> None:
+def test_a_read_of_archived_runs_needs_their_archive(sqlite_store: Filled, reading: str) -> None:
     """Red when a reader is given the rest of the log for the whole."""
-    caught_up(store.allocations)
-    store.archive(5, "first")
-    store.archive(8, "second")
+    caught_up(sqlite_store.allocations)
+    sqlite_store.archive(5, "first")
+    sqlite_store.archive(8, "second")
     for at_hand, missing in (([], "first"), (["second"], "first"), (["first"], "second")):
-        with store.reopened(*at_hand) as allocations, pytest.raises(RunsArchived) as refused:
+        with sqlite_store.reopened(*at_hand) as allocations, pytest.raises(RunsArchived) as refused:
             READINGS[reading](allocations)
         assert refused.value.archive == missing
-        assert refused.value.archived_to == store.runs[7].position
-    with store.reopened("second", "first") as allocations:
+        assert refused.value.archived_to == sqlite_store.runs[7].position
+    with sqlite_store.reopened("second", "first") as allocations:
         READINGS[reading](allocations)
 
 
@@ -68,46 +68,48 @@ def test_the_log_reads_as_before(store: Filled) -> None:
         assert list(findings(decisions, list(allocations.runs()), {})) == []
 
 
-def test_a_reader_behind_the_archive_needs_none(store: Filled) -> None:
+def test_a_reader_behind_the_archive_needs_none(sqlite_store: Filled) -> None:
     """Red when every read is refused once something is archived."""
-    made = store.archive(8)
-    assert list(store.allocations.runs(after=made.up_to)) == store.runs[8:]
+    made = sqlite_store.archive(8)
+    assert list(sqlite_store.allocations.runs(after=made.up_to)) == sqlite_store.runs[8:]
 
 
-def test_a_read_ends_inside_of_an_archive(store: Filled) -> None:
+def test_a_read_ends_inside_of_an_archive(sqlite_store: Filled) -> None:
     """Red when the end of a read is not handed on to the archive."""
-    store.archive(8)
-    with store.reopened("first") as allocations:
+    sqlite_store.archive(8)
+    with sqlite_store.reopened("first") as allocations:
         log = allocations._store.runs
-        batch = log.batch(store.runs[1].position, up_to=store.runs[4].position)
-        assert batch.events == store.runs[2:5]
-        assert log.batch(store.runs[1].position, limit=2).events == store.runs[2:4]
+        batch = log.batch(sqlite_store.runs[1].position, up_to=sqlite_store.runs[4].position)
+        assert batch.events == sqlite_store.runs[2:5]
+        assert log.batch(sqlite_store.runs[1].position, limit=2).events == sqlite_store.runs[2:4]
 
 
-def test_read_models_are_the_same_from_an_archive(store: Filled) -> None:
+def test_read_models_are_the_same_from_an_archive(sqlite_store: Filled) -> None:
     """Red when an archive's runs are applied otherwise than the log's."""
-    before = caught_up(store.allocations).rows("run_counts")
-    store.archive(8)
-    with store.reopened("first") as allocations:
+    before = caught_up(sqlite_store.allocations).rows("run_counts")
+    sqlite_store.archive(8)
+    with sqlite_store.reopened("first") as allocations:
         projections = allocations.projections()
         projections.rebuild("run_ledger")
         assert projections.rows("run_counts") == before
         assert projections.verify("run_ledger").difference is None
 
 
-def test_a_read_model_that_has_passed_goes_on_without_the_archive(store: Filled) -> None:
+def test_a_read_model_that_has_passed_goes_on_without_the_archive(sqlite_store: Filled) -> None:
     """Red when following is refused because something was archived."""
-    projections = caught_up(store.allocations)
-    store.archive(8)
-    store.allocations.workflow(*KEY).spawn_run("another")
+    projections = caught_up(sqlite_store.allocations)
+    sqlite_store.archive(8)
+    sqlite_store.allocations.workflow(*KEY).spawn_run("another")
     projections.catch_up("run_ledger")
     assert len(projections.rows("run_ledger")) == RUNS + 1
 
 
-def test_a_model_that_cannot_be_built_is_not_begun_and_others_are_built(store: Filled) -> None:
+def test_a_model_that_cannot_be_built_is_not_begun_and_others_are_built(
+    sqlite_store: Filled,
+) -> None:
     """Red when a build is begun that has no first event, or the others are not brought up."""
-    store.archive(8)
-    projections = store.allocations.projections()
+    sqlite_store.archive(8)
+    projections = sqlite_store.allocations.projections()
     with pytest.raises(RunsArchived):
         projections.catch_up()
     standing = {each.name: each.standing for each in projections.status()}
@@ -119,9 +121,9 @@ def test_a_model_that_cannot_be_built_is_not_begun_and_others_are_built(store: F
     }
 
 
-def test_a_follower_says_what_is_missing_and_the_others_go_on(store: Filled) -> None:
+def test_a_follower_says_what_is_missing_and_the_others_go_on(sqlite_store: Filled) -> None:
     """Red when a follower's thread ends at it, or tries again for ever without a word."""
-    store.archive(8)
+    sqlite_store.archive(8)
     told: list[str] = []
     halted = Semaphore(0)
 
@@ -130,29 +132,31 @@ def test_a_follower_says_what_is_missing_and_the_others_go_on(store: Filled) -> 
             told.append(sentence)
             halted.release()
 
-    projections = store.allocations.projections()
+    projections = sqlite_store.allocations.projections()
     with projections.follow("run_ledger", "decision_history", "current_split", tell=tell):
         assert halted.acquire(timeout=30)
         assert halted.acquire(timeout=30)
-        store.allocations.workflow(*KEY).commit_allocation({"v2": 100})
+        sqlite_store.allocations.workflow(*KEY).commit_allocation({"v2": 100})
         projections.wait_for("current_split")
     assert sorted(each.partition(":")[0] for each in told) == ["decision_history", "run_ledger"]
 
 
 @pytest.mark.parametrize("spawn", WAYS)
-def test_the_id_of_an_archived_run_stands_for_it_for_ever(store: Filled, spawn: Spawn) -> None:
+def test_the_id_of_an_archived_run_stands_for_it_for_ever(
+    sqlite_store: Filled, spawn: Spawn
+) -> None:
     """Red when an archived id gets a second allotment, or its archive is not asked."""
-    first = store.runs[0].event
-    store.archive(8)
+    first = sqlite_store.runs[0].event
+    sqlite_store.archive(8)
     with pytest.raises(RunArchived) as refused:
-        spawn(store.allocations, "run 01", "another unit")
+        spawn(sqlite_store.allocations, "run 01", "another unit")
     facts = (refused.value.tenant_id, refused.value.run_id, refused.value.archive)
     assert facts == ("acme", "run 01", "first")
-    assert refused.value.position == store.runs[0].position
-    with store.reopened("first") as allocations:
+    assert refused.value.position == sqlite_store.runs[0].position
+    with sqlite_store.reopened("first") as allocations:
         again = spawn(allocations, "run 01", "another unit")
         assert again == first.model_copy(update={"replayed": True})
-        assert list(allocations.runs()) == store.runs
+        assert list(allocations.runs()) == sqlite_store.runs
 
 
 def test_archived_ids_fail_none_of_their_neighbours(store: Filled) -> None:
@@ -167,10 +171,10 @@ def test_archived_ids_fail_none_of_their_neighbours(store: Filled) -> None:
     assert [each.replayed for each in new if not isinstance(each, AllocationError)] == [False] * 2
 
 
-def test_an_archived_id_is_that_of_its_workflow(store: Filled) -> None:
+def test_an_archived_id_is_that_of_its_workflow(sqlite_store: Filled) -> None:
     """Red when the archive's run is given to another workflow."""
-    store.archive(8)
-    with store.reopened("first") as allocations:
+    sqlite_store.archive(8)
+    with sqlite_store.reopened("first") as allocations:
         other = allocations.workflow("acme", "other")
         other.start("v1")
         for ask in (other.spawn_run, other.find_run):
@@ -191,41 +195,41 @@ def test_find_run_looks_into_the_archive(store: Filled) -> None:
         assert allocations.workflow(*KEY).find_run("run 13") is None
 
 
-def test_ids_with_every_sign_are_told_as_they_are(store: Filled) -> None:
+def test_ids_with_every_sign_are_told_as_they_are(sqlite_store: Filled) -> None:
     """Red when an id is cut or escaped in the refusal."""
-    odd = store.allocations.workflow("a/b%2F", "triage")
+    odd = sqlite_store.allocations.workflow("a/b%2F", "triage")
     odd.start("v1")
     odd.spawn_run("run/1%25")
-    store.allocations.workflow(*KEY).spawn_run("the newest")
-    (*_, run, _) = store.allocations.runs()
-    store.runs.append(run)
-    store.archive(RUNS + 1)
+    sqlite_store.allocations.workflow(*KEY).spawn_run("the newest")
+    (*_, run, _) = sqlite_store.allocations.runs()
+    sqlite_store.runs.append(run)
+    sqlite_store.archive(RUNS + 1)
     with pytest.raises(RunArchived) as refused:
         odd.find_run("run/1%25")
     assert (refused.value.tenant_id, refused.value.run_id) == ("a/b%2F", "run/1%25")
 
 
-def test_tasks_that_ask_for_archived_ids_get_each_its_run(store: Filled) -> None:
+def test_tasks_that_ask_for_archived_ids_get_each_its_run(sqlite_store: Filled) -> None:
     """Red when archives may not be read by several threads."""
-    store.archive(8)
-    with store.reopened("first") as allocations:
+    sqlite_store.archive(8)
+    with sqlite_store.reopened("first") as allocations:
         workflow = allocations.workflow(*KEY)
 
         async def ask() -> list[str]:
             asked = [workflow.aspawn_run(f"run {number:02}") for number in range(1, RUNS + 1)]
             return [run.version for run in await asyncio.gather(*asked)]
 
-        assert asyncio.run(ask()) == [run.event.version for run in store.runs]
+        assert asyncio.run(ask()) == [run.event.version for run in sqlite_store.runs]
 
 
-def test_evidence_of_a_store_reads_its_archives(store: Filled) -> None:
+def test_evidence_of_a_store_reads_its_archives(sqlite_store: Filled) -> None:
     """Red when an auditor is given the log without its archives."""
-    store.archive(8)
-    with open_evidence(store.url, archives=[store.home / "first"]) as evidence:
-        assert list(evidence.runs()) == store.runs
-        run = store.runs[2].event
-        assert evidence.run(run.tenant_id, run.run_id) == store.runs[2]
-    with open_evidence(store.url) as evidence, pytest.raises(RunsArchived):
+    sqlite_store.archive(8)
+    with open_evidence(sqlite_store.url, archives=[sqlite_store.home / "first"]) as evidence:
+        assert list(evidence.runs()) == sqlite_store.runs
+        run = sqlite_store.runs[2].event
+        assert evidence.run(run.tenant_id, run.run_id) == sqlite_store.runs[2]
+    with open_evidence(sqlite_store.url) as evidence, pytest.raises(RunsArchived):
         list(evidence.runs())
 
 

@@ -44,22 +44,27 @@ def test_of_two_archivers_at_once_one_wins(store: Filled, monkeypatch: pytest.Mo
 
 
 def test_one_that_comes_late_is_refused_before_it_keeps_an_id(
-    store: Filled, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when an archiver goes on behind an archive that it did not know of."""
-    with store.reopened() as other:
+    with sqlite_store.reopened() as other:
         before(
             monkeypatch,
             "keep_ids",
-            lambda: archive(other, store.home / "other", up_to=store.runs[2].position),
+            lambda: archive(
+                other, sqlite_store.home / "other", up_to=sqlite_store.runs[2].position
+            ),
         )
         with pytest.raises(ArchivedMeanwhile) as refused:
-            store.archive(8)
-    assert (refused.value.archive, refused.value.archived_to) == ("other", store.runs[2].position)
-    with raw(store.url) as database:
+            sqlite_store.archive(8)
+    assert (refused.value.archive, refused.value.archived_to) == (
+        "other",
+        sqlite_store.runs[2].position,
+    )
+    with raw(sqlite_store.url) as database:
         assert database.execute("SELECT count(*) FROM archived_runs") == [(3,)]
     with pytest.raises(InvalidSetting, match="holds the files of another archive"):
-        store.archive(8)
+        sqlite_store.archive(8)
 
 
 @pytest.mark.sqlite
