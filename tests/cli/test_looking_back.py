@@ -1,12 +1,18 @@
 """`show` at another moment, `history` as a timeline, and `diff`."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import alloc_es
+from alloc_es.cli.tenure_drawing import TenureDrawing
+from alloc_es.tenures import tenures
 from tests.cli.past import exported, remembered
 from tests.cli.terminal import Terminal
+from tests.core.given import promote, register, start
+from tests.history.given import history as past
 
 TIMELINE = """\
 VERSION  ROLE        SERVED  GENERATIONS  SHARE            RUNS  HOW IT ENDED
@@ -83,6 +89,19 @@ def test_history_shows_the_tenures_with_their_runs_and_then_the_decisions(
     tenures, _, decisions = terminal.ok("history", "acme", "triage").partition("\n\n")
     assert tenures == f"{TIMELINE}runs by the run log, up to position 60 of 60"
     assert [line.split()[0] for line in decisions.splitlines()] == ["GENERATION", *"123456"]
+
+
+def test_on_a_narrow_terminal_a_tenure_is_a_block_with_its_bar_in_its_place() -> None:
+    """Red when the bars of all tenures begin at the edge, or a table is squeezed."""
+    found = tenures(past(start(), register("v2"), promote("v2")))
+    file = io.StringIO()
+    Console(file=file, width=60).print(TenureDrawing(found, None, 3))
+    assert [line.rstrip() for line in file.getvalue().splitlines()][4:8] == [
+        "v2  challenger",
+        "    ▓",
+        "   generation 2: 5%; runs: -",
+        "   promoted by ada, 2026-03-01 12:03:00 UTC: reason 3",
+    ]
 
 
 def test_history_tells_both_ends_of_a_tenure_in_json(terminal: Terminal) -> None:

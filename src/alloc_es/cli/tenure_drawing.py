@@ -32,7 +32,7 @@ class TenureDrawing:
             cells=rows,
             titles=[f"{version}  {role}" for version, role, *_ in rows],
             details=[
-                (bar.strip(), f"generations {generations}, {share}, {runs} runs", ended)
+                (bar, f"generation {generations}: {share}; runs: {runs}", ended)
                 for _, _, bar, generations, share, runs, ended in rows
             ],
         )
