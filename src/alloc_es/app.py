@@ -140,7 +140,8 @@ class Allocations:
     def explain_run(self, tenant_id: str, run_id: str) -> Explanation:
         """Why a run got its version, computed again: one indexed look-up in each log.
 
-        Raises `UnknownRun` and `InvalidIdentifier`.
+        Raises `UnknownRun`, `InvalidIdentifier`, and `RunArchived` where its archive is not at
+        hand.
         """
         tenant = TenantId(parse_identifier("tenant id", tenant_id))
         wanted = RunId(parse_identifier("run id", run_id))
