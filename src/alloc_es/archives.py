@@ -173,10 +173,11 @@ def attach(directories: Sequence[Path], known: Sequence[Archive]) -> Archives:
 
     Raises `ArchiveMismatch` for another one, and `InvalidSetting` where `pyarrow` is missing.
     """
-    return Archives([_attached(each, known) for each in directories])
+    return Archives([AttachedArchive(each, known_manifest(each, known)) for each in directories])
 
 
-def _attached(directory: Path, known: Sequence[Archive]) -> AttachedArchive:
+def known_manifest(directory: Path, known: Sequence[Archive]) -> Manifest:
+    """The manifest in a directory, if the store knows it. Raises `ArchiveMismatch`."""
     manifest, digest = Manifest.read(directory)
     recorded = next((each for each in known if each.name == manifest.name), None)
     if recorded is None:
@@ -185,4 +186,4 @@ def _attached(directory: Path, known: Sequence[Archive]) -> AttachedArchive:
     if recorded.digest != digest:
         problem = f"{MANIFEST} is not the one that the store knows of {manifest.name}"
         raise ArchiveMismatch(directory, problem)
-    return AttachedArchive(directory, manifest)
+    return manifest

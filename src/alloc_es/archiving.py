@@ -12,7 +12,7 @@ from pathlib import Path
 
 from alloc_es.app import Allocations
 from alloc_es.archive_errors import ArchiveMismatch
-from alloc_es.archives import MANIFEST, Manifest
+from alloc_es.archives import MANIFEST, Manifest, known_manifest
 from alloc_es.arguments import parse_ordinal
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
@@ -127,11 +127,15 @@ class _Archiving:
         last = self._last(min(wish.up_to, self._recorded_before(after, wish)))
         if last <= after:
             return None
-        # To count so many may take longer than a statement is given.
+        return ArchivePlan(after, last, self._patience.insist(partial(self._count, last)))
+
+    def _count(self, up_to: int) -> int:
+        """How many runs there are up to a position, which every read model has passed."""
+        # To count so many may take longer than a statement is given elsewhere.
         with self._store.desk.snapshot() as session:
-            require_followed(session, last)
-            ((runs,),) = session.rows(_COUNT, last)
-        return ArchivePlan(after, last, runs)
+            require_followed(session, up_to)
+            ((runs,),) = session.rows(_COUNT, up_to)
+        return int(runs)
 
     def archive(self, directory: Path, wish: _Wish) -> Archived | None:
         """Archive what there is, or go on with what was begun."""
@@ -156,11 +160,8 @@ class _Archiving:
                 f"{own.last_position}; give the new one another name"
             )
             raise InvalidSetting("target", problem)
-        _, digest = Manifest.read(directory)
-        if digest != own.digest:
-            problem = f"{MANIFEST} is not the one that the store knows of {own.name}"
-            raise ArchiveMismatch(directory, problem)
-        return Archived(own.name, own.runs, own.last_position, digest, directory)
+        known_manifest(directory, [own])
+        return Archived(own.name, own.runs, own.last_position, own.digest, directory)
 
     def _last(self, bound: int) -> int:
         """The position of the last run up to a bound, the newest of all left aside."""
@@ -200,8 +201,8 @@ class _Archiving:
                     raise InvalidSetting("target", problem)
             return None
         manifest, digest = Manifest.read(directory)
-        whole = (manifest.name, manifest.after) == (directory.name, plan.after)
-        if not whole or manifest.up_to > plan.up_to:
+        is_ours = (manifest.name, manifest.after) == (directory.name, plan.after)
+        if not is_ours or manifest.up_to > plan.up_to:
             problem = (
                 f"{directory} holds the files of another archive, {manifest.name}, of the runs "
                 f"up to position {manifest.up_to}; choose a directory that is empty"
