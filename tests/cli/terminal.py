@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from alloc_es import cli
+from tests.support import warm
 
 
 class Output(io.StringIO):
@@ -46,9 +47,9 @@ class Terminal:
         return Done(code or 0, out.getvalue(), err.getvalue())
 
     def process(self, *arguments: str, **environment: str) -> Done:
-        """Run a command as a process of its own, which is the real thing."""
+        """Run a command as a process of its own, with streams that are none of Python's."""
         done = subprocess.run(
-            [sys.executable, "-m", "alloc_es.cli", *arguments],
+            [*warm.command(), *arguments],
             env=self._environment(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -63,7 +64,7 @@ class Terminal:
         with (
             (out or Path(os.devnull)).open("w") as file,
             subprocess.Popen(
-                [sys.executable, "-m", "alloc_es.cli", *arguments],
+                [*warm.command(), *arguments],
                 env=self._environment({"TERM": "xterm-256color"}),
                 stdout=file if out else theirs,
                 stderr=theirs,
@@ -76,7 +77,7 @@ class Terminal:
         return seen.decode()
 
     def started(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """A command as a process that is under way, with pipes to talk to it."""
+        """A command as a process that is under way, with pipes to talk to it: the real thing."""
         return subprocess.Popen(
             [sys.executable, "-m", "alloc_es.cli", *arguments],
             env=self._environment(environment),

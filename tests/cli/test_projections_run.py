@@ -227,12 +227,12 @@ def test_it_waits_for_a_store_that_is_away_when_it_begins(
     """Red when a service ends because it was started before its database."""
     original, tried = options.opened, 0
 
-    def opened(store: str) -> alloc_es.Allocations:
+    def opened(store: str, **more: Any) -> alloc_es.Allocations:
         nonlocal tried
         tried += 1
         if tried < 3:
             raise alloc_es.StoreUnavailable("the server is down")
-        return original(store)
+        return original(store, **more)
 
     monkeypatch.setattr(projecting, "opened", opened)
     live = standing(sqlite.store, "run_ledger")
@@ -251,7 +251,7 @@ def test_who_waits_for_a_store_is_ended_by_a_signal(
 ) -> None:
     """Red when nothing ends it before the store is back."""
 
-    def opened(_store: str) -> None:
+    def opened(_store: str, **_: Any) -> None:
         signal.raise_signal(number)
 
     monkeypatch.setattr(projecting, "opened", opened)

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 import alloc_es
 from tests.cli.terminal import Terminal, until_closed
+from tests.support import warm
 
 LONG = "prompt-2026-11-with-shorter-instructions-v2"
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -33,7 +34,7 @@ def on_a_terminal(terminal: Terminal, *arguments: str, columns: int, **environme
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         process = subprocess.Popen(
-            [sys.executable, "-m", "alloc_es.cli", *arguments],
+            [*warm.command(), *arguments],
             env={
                 **{name: text for name, text in os.environ.items() if name not in OF_COLOURS},
                 "ALLOC_ES_STORE": terminal.store,

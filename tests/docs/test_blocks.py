@@ -17,6 +17,7 @@ import pytest
 
 from tests.docs.documents import Block, blocks, documents, name
 from tests.docs.pythonblocks import matches, run_python
+from tests.support import warm
 
 RUNNABLE = {"python", "console", "sql"}
 NOT_RUN = {"text", "json", "mermaid", "toml"}
@@ -24,6 +25,9 @@ DATABASE = "alloc.db"
 POSTGRES_URL = re.compile(r"(?P<driver>psycopg\.connect\([\"'])?(?P<url>postgresql://[^\s\"'`]+)")
 POSTGRES_TABLE = re.compile(r"\balloc_es(?=\.(?:decision_events|run_events|current_split)\b)")
 POOLER = re.compile(r"[?&](pooler=\w+)")
+INSTALLED = Path(sys.executable).parent
+FROM_ITS_START = {"docs/tutorial/first-allocation.md"}
+"""Documents whose `alloc-es` is the installed one; that of the others starts sooner."""
 ROLES = ("alloc_app", "alloc_archivist", "alloc_auditor", "alloc_dashboard", "alloc_projector")
 SECONDS = 60
 
@@ -51,14 +55,14 @@ def parameters() -> list[Any]:
 class Reader:
     """Somebody who does what a document says, block by block, in an empty directory."""
 
-    def __init__(self, postgres_url: str | None) -> None:
+    def __init__(self, postgres_url: str | None, commands: Path) -> None:
         self._postgres_url = postgres_url
         mark = uuid.uuid4().hex[:12]
         self._roles = {role: f"{role}_{mark}" for role in ROLES}
         self._namespace: dict[str, Any] = {"__name__": "__main__"}
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ALLOC_ES_")},
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(map(str, [commands, INSTALLED, os.environ["PATH"]])),
             "COLUMNS": "100",
             "NO_COLOR": "1",
             "TERM": "dumb",
@@ -211,12 +215,19 @@ def _row(values: tuple[Any, ...]) -> str:
 
 @pytest.mark.parametrize("path", parameters())
 def test_a_document_does_what_it_says(
-    path: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Red when an example fails, or gives something else than the document shows."""
     url = request.getfixturevalue("postgres_url") if needs_postgres(path) else None
     monkeypatch.chdir(tmp_path)
-    reader = Reader(url)
+    commands = tmp_path_factory.mktemp("commands")
+    if name(path) not in FROM_ITS_START:
+        warm.put_into(commands)
+    reader = Reader(url, commands)
     try:
         for block in runnable(path):
             reader.follow(block)

@@ -16,8 +16,8 @@ from tests.support.children import run_together
 from tests.support.effort import effort
 from tests.support.raw import DECISIONS, Raw, raw
 
-GROUPS = effort(60, soak=200)
-DECISIONS_EACH = effort(150, soak=500)
+GROUPS = effort(30, soak=200)
+DECISIONS_EACH = effort(75, soak=500)
 PROCESSES = 2
 CHALLENGER = RegisterChallenger(version=Version("v2"), share_bps=500, salt="salt")
 

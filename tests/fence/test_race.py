@@ -17,7 +17,7 @@ from tests.support.effort import effort
 Decisions = Sequence[Recorded[DecisionEvent]]
 Runs = Sequence[Recorded[RunSpawned]]
 
-DECISIONS = effort(240, soak=500)
+DECISIONS = effort(160, soak=500)
 SPAWNERS = [f"spawner-{number}" for number in range(4)]
 
 
