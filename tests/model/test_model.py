@@ -12,7 +12,7 @@ from tests.model.lab import Lab
 from tests.model.machine import COMMANDS, Beside
 from tests.support.effort import effort
 
-EXAMPLES = effort(24, soak=80)
+EXAMPLES = effort(30, soak=80)
 STEPS = 40
 
 REACHED = {
