@@ -24,6 +24,8 @@ from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, Stored, St
 PAGE = 1_000
 """How many events are read from the store at a time."""
 
+_MOST_PARTS = 10_000
+
 BLOCK = 10_000
 """How many positions of a log make a block: what is sealed, archived and checked as one."""
 
@@ -193,5 +195,10 @@ class EventLog(Application[str], Generic[E]):
 
 
 def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
-    """The positions up to `end` in parts `(after, up_to]`."""
+    """The positions up to `end` in parts `(after, up_to]`, with borders at multiples of `BLOCK`.
+
+    Parts are larger where there would be more than 10,000: positions have gaps, and one that
+    other hands have written may be anywhere.
+    """
+    size *= -(-end // (size * _MOST_PARTS)) or 1
     return [(first, min(first + size, end)) for first in range(0, end, size)]

@@ -96,23 +96,12 @@ CREATE TRIGGER run_events_no_delete BEFORE DELETE ON run_events BEGIN
     );
 END;
 
+DROP TRIGGER decision_events_append;
 DROP TRIGGER run_events_append;
 
--- As before, and the id of an archived run is taken. A position may be given where a log is
--- imported: above the newest, so that no reader has passed it.
-CREATE TRIGGER run_events_append BEFORE INSERT ON run_events BEGIN
-    SELECT RAISE(ABORT, 'run id taken')
-    WHERE EXISTS (SELECT 1 FROM run_events WHERE originator_id = NEW.originator_id)
-    OR EXISTS (SELECT 1 FROM archived_runs WHERE originator_id = NEW.originator_id);
-    SELECT RAISE(ABORT, 'positions are given by the database')
-    WHERE NEW.notification_id > 0
-    AND NEW.notification_id <= (SELECT COALESCE(MAX(notification_id), 0) FROM run_events);
-    SELECT RAISE(ABORT, 'not verified at a position of the decision log; upgrade alloc-es')
-    WHERE instr(NEW.state, CAST('"decision_position":null' AS BLOB)) > 0;
-END;
-
-DROP TRIGGER decision_events_append;
-
+-- As before, each rule by itself, and the id of an archived run is taken. Whoever imports a
+-- log drops the triggers about positions and verified runs, and makes them again, in the
+-- transaction that imports.
 CREATE TRIGGER decision_events_append BEFORE INSERT ON decision_events BEGIN
     SELECT RAISE(ABORT, 'not the next generation of its stream')
     WHERE NEW.originator_version IS NOT 1 + (
@@ -125,7 +114,23 @@ CREATE TRIGGER decision_events_append BEFORE INSERT ON decision_events BEGIN
         AND json_extract(CAST(state AS TEXT), '$.command_id')
             = json_extract(CAST(NEW.state AS TEXT), '$.command_id')
     );
-    SELECT RAISE(ABORT, 'positions are given by the database')
-    WHERE NEW.notification_id > 0
-    AND NEW.notification_id <= (SELECT COALESCE(MAX(notification_id), 0) FROM decision_events);
+END;
+
+CREATE TRIGGER decision_events_position BEFORE INSERT ON decision_events BEGIN
+    SELECT RAISE(ABORT, 'positions are given by the database') WHERE NEW.notification_id > 0;
+END;
+
+CREATE TRIGGER run_events_append BEFORE INSERT ON run_events BEGIN
+    SELECT RAISE(ABORT, 'run id taken')
+    WHERE EXISTS (SELECT 1 FROM run_events WHERE originator_id = NEW.originator_id)
+    OR EXISTS (SELECT 1 FROM archived_runs WHERE originator_id = NEW.originator_id);
+END;
+
+CREATE TRIGGER run_events_position BEFORE INSERT ON run_events BEGIN
+    SELECT RAISE(ABORT, 'positions are given by the database') WHERE NEW.notification_id > 0;
+END;
+
+CREATE TRIGGER run_events_verified BEFORE INSERT ON run_events BEGIN
+    SELECT RAISE(ABORT, 'not verified at a position of the decision log; upgrade alloc-es')
+    WHERE instr(NEW.state, CAST('"decision_position":null' AS BLOB)) > 0;
 END;

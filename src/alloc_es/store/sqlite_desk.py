@@ -87,10 +87,11 @@ class SQLiteSession(Session):
         """Nothing: a transaction has the database to itself from its beginning."""
 
     def load(self, table: str, rows: Iterable[Row]) -> None:
-        """Add rows, one prepared statement for all; its trigger takes positions that rise."""
-        for verified, group in groupby(rows, partial(is_verified, table)):
-            with nullcontext() if verified else self._without("run_events_append"):
-                self._insert(table, group)
+        """Add rows, one prepared statement for all; positions are given meanwhile."""
+        with self._without(f"{table}_position"):
+            for verified, group in groupby(rows, partial(is_verified, table)):
+                with nullcontext() if verified else self._without("run_events_verified"):
+                    self._insert(table, group)
 
     def _insert(self, table: str, rows: Iterable[Row]) -> None:
         statement = (
