@@ -17,10 +17,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     url = f"sqlite:///{directory / 'alloc.db'}"
     with opened(url) as allocations:
         fill(allocations)
-    plant_oddities(url)
-    with open_evidence(url) as evidence:
-        for format in FORMATS:
-            exported(evidence, directory, format)
+        plant_oddities(allocations)
+        with open_evidence(allocations) as evidence:
+            for format in FORMATS:
+                exported(evidence, directory, format)
     return directory
 
 

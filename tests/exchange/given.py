@@ -13,7 +13,7 @@ from alloc_es.events import Recorded, RunSpawned
 from alloc_es.evidence import Evidence, Unreadable, open_evidence
 from alloc_es.exchange import Format, export
 from alloc_es.store.recorder import Stored
-from tests.support.raw import DECISIONS, RUNS, raw
+from tests.support.raw import DECISIONS, RUNS
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FORMATS: tuple[Format, ...] = ("cloudevents", "parquet")
@@ -65,24 +65,24 @@ def spawn(allocations: Allocations, key: tuple[str, str], name: str, number: int
     assert all(isinstance(run, RunSpawned) for run in allocations.spawn_runs(requests))
 
 
-def plant_oddities(url: str) -> None:
+def plant_oddities(allocations: Allocations) -> None:
     """What no release writes, or none does any more, behind what a store holds."""
-    with raw(url) as database:
-        (*_, last, stream, _, topic, state) = database.rows(RUNS)[-1]
-        run = codec.decode(topic, state, stream=stream, version=1)
-        assert isinstance(run, RunSpawned)
-        position = count(last + 20_000)
-        for run_id, bytes_of in ODD_RUNS.items():
-            other = run.model_copy(update={"run_id": run_id})
-            row = (other.originator_id, 1, "RunSpawned", bytes_of(other))
-            _insert(database, RUNS, next(position), row)
-        _insert(
-            database, RUNS, next(position), (f"run/acme/{QUOTED}", 1, "RunGuessed", b'{"a": 1}')
-        )
-        (last, stream, version, topic, state) = database.rows(DECISIONS)[-1]
-        future = json.loads(state) | {"schema_version": 99, "command_id": "future"}
-        row = (stream, version + 1, topic, json.dumps(future).encode())
-        _insert(database, DECISIONS, last + 7, row)
+    store = allocations._store
+    (*_, last) = store.runs.stored(0)
+    run = codec.decode(last.topic, last.state, stream=last.stream, version=1)
+    assert isinstance(run, RunSpawned)
+    others = [run.model_copy(update={"run_id": run_id}) for run_id in ODD_RUNS]
+    runs = [
+        (other.originator_id, 1, last.topic, bytes_of(other))
+        for other, bytes_of in zip(others, ODD_RUNS.values(), strict=True)
+    ]
+    runs.append((f"run/acme/{QUOTED}", 1, "RunGuessed", b'{"a": 1}'))
+    (*_, newest) = store.decisions.stored(0)
+    future = json.loads(newest.state) | {"schema_version": 99, "command_id": "future"}
+    unknown = (newest.stream, newest.version + 1, newest.topic, json.dumps(future).encode())
+    with store.desk.writing() as session:
+        session.load(RUNS, ((last.position + 20_000 + n, *row) for n, row in enumerate(runs)))
+        session.load(DECISIONS, [(newest.position + 7, *unknown)])
 
 
 def _blanks(run: RunSpawned) -> bytes:
@@ -107,16 +107,6 @@ ODD_RUNS: dict[str, Callable[[RunSpawned], bytes]] = {
     "with a huge bucket": lambda run: codec.encode(run.model_copy(update={"bucket": 2**70}))[1],
     "of today": lambda run: codec.encode(run)[1],
 }
-
-
-def _insert(database: Any, table: str, position: int, row: tuple[Any, ...]) -> None:
-    overriding = " OVERRIDING SYSTEM VALUE" if database.kind == "postgresql" else ""
-    database.execute(
-        f"INSERT INTO {table} (notification_id, originator_id, originator_version, topic, state)"
-        f"{overriding} VALUES (?, ?, ?, ?, ?)",
-        position,
-        *row,
-    )
 
 
 def exported(evidence: Evidence, directory: Path, format: Format) -> Path:

@@ -5,6 +5,7 @@ from signal import SIGKILL
 
 import pytest
 
+from alloc_es.errors import InvalidSetting
 from alloc_es.evidence import open_evidence
 from alloc_es.exchange import Exported, Format, cloudevents_writing, export, parquet_writing
 from alloc_es.exchange.errors import ExportExists
@@ -155,6 +156,25 @@ def test_it_goes_to_where_the_logs_ended_when_it_began(
     assert (exported.runs, exported.ends["runs"]) == (12, 12)
     assert run(sqlite_url, tmp_path / "log", format).runs == 17
     assert looked_at(tmp_path / "log") == looked_at(sqlite_url)
+
+
+def test_two_exports_to_one_place_do_not_mix(
+    odd_url: str, tmp_path: Path, format: Format, whole: Contents
+) -> None:
+    """Red when a second process writes into what the first one has begun."""
+    home = tmp_path / "home"
+    home.mkdir()
+    refused = []
+
+    def report(_done: int, _goal: int) -> None:
+        with pytest.raises(InvalidSetting, match=r"another process writes to .*log\.part"):
+            run(odd_url, home / "log", format)
+        refused.append(format)
+
+    with open_evidence(odd_url) as evidence:
+        export(evidence, home / "log", format=format, report=report)
+    assert refused
+    assert contents(home) == whole
 
 
 def test_a_finished_export_of_another_log_is_left_alone(

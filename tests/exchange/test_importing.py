@@ -162,7 +162,6 @@ def test_runs_of_release_0_1_are_imported_and_no_other_is_let_in(
     unverified = b'"decision_position":null'
     with sqlite3.connect(old) as connection:
         connection.execute("DROP TRIGGER run_events_no_update")
-        connection.execute("DROP TRIGGER run_events_append")
         for position in (2, 20_013):
             ((state,),) = connection.execute(
                 "SELECT state FROM run_events WHERE notification_id = ?", (position,)

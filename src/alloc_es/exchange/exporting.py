@@ -1,7 +1,9 @@
 """Exporting both logs of a store, or of another export, to a place of its own."""
 
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, get_args
@@ -71,18 +73,39 @@ def export(
         _refuse_another(evidence, target, force=force)
     write = write_lines if format == "cloudevents" else write_tables
     part = part_of(target)
-    if part.is_dir() != (format == "parquet"):
-        _remove(part)
-    written = write(evidence, part, report)
-    if target.is_dir() or part.is_dir():
-        _remove(target)
-    settle(part, target)
+    with _alone_at(part, is_directory=format == "parquet"):
+        written = write(evidence, part, report)
+        if target.is_dir() or part.is_dir():
+            _remove(target)
+        settle(part, target)
     return _exported(str(target), format, written)
 
 
 def _exported(where: str, format: Format, written: Written) -> Exported:
     ends, counts, kept = written
     return Exported(where, format, ends, counts["decisions"], counts["runs"], kept)
+
+
+@contextmanager
+def _alone_at(part: Path, *, is_directory: bool) -> Iterator[None]:
+    """A place to write to that nobody else writes to meanwhile."""
+    # Here, because not every system has it, and the command line is imported on all of them.
+    import fcntl
+
+    if part.is_dir() != is_directory:
+        _remove(part)
+    if is_directory:
+        part.mkdir(exist_ok=True)
+    else:
+        part.touch()
+    descriptor = os.open(part, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise InvalidSetting("target", f"another process writes to {part}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_another(evidence: Evidence, target: Path, *, force: bool) -> None:
