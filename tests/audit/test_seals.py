@@ -283,3 +283,11 @@ def test_a_seal_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_seal(tmp_path / "none.seal")
     with pytest.raises(InvalidSetting, match="can't be read: Is a directory"):
         read_seal(tmp_path)
+
+
+def test_a_position_that_nobody_gave_out_is_not_sealed(copy: Copy, logs: Logs) -> None:
+    """Red when blocks are counted up to wherever somebody has put a row."""
+    far = logs.runs[-1]._replace(position=2**63 - 1)
+    copy.hold(replace(logs, runs=Runs((*logs.runs[:-1], far))))
+    with pytest.raises(InvalidSetting, match="too far away to seal"):
+        sealed(copy.url)

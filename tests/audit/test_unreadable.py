@@ -35,14 +35,16 @@ def decision_damaged(copy: Copy, logs: Logs, generation: int, damage: Damage) ->
     return Place("readable", "decisions", each.position, generation, "acme", "triage", None, None)
 
 
-@pytest.mark.parametrize("generation", [1, 2, 4, 10, 11])
+@pytest.mark.parametrize(
+    ("generation", "damage"),
+    [(1, no_event), (2, garbage), (4, of_no_known_type), (10, no_event), (11, garbage)],
+)
 def test_a_decision_that_is_no_event_is_one_finding(
-    copy: Copy, logs: Logs, generation: int
+    copy: Copy, logs: Logs, generation: int, damage: Damage
 ) -> None:
     """Red when its runs, the decision behind it, or a rollback to it is found besides."""
-    for damage in (garbage, no_event, of_no_known_type):
-        place = decision_damaged(copy, logs, generation, damage)
-        assert found(copy.audited()) == [place]
+    place = decision_damaged(copy, logs, generation, damage)
+    assert found(copy.audited()) == [place]
 
 
 def test_runs_that_overlap_a_decision_that_is_no_event_are_found(copy: Copy, logs: Logs) -> None:
