@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
-from alloc_es.codec import digest, encode
+from alloc_es.codec import decode, digest, encode
 from alloc_es.commands import Command
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import Actor, RunId, TenantId, Unit, WorkflowId
@@ -20,7 +21,14 @@ def history(*commands: Command, max_challengers: int = 2) -> History:
 
 
 def recorded(events: Sequence[DecisionEvent]) -> History:
-    return [Recorded(10 * n, event, digest(encode(event)[1])) for n, event in enumerate(events, 1)]
+    """Events as a log gives them back: the order in which shares were named is lost, for one."""
+    return [_stored(10 * number, event) for number, event in enumerate(events, start=1)]
+
+
+def _stored(position: int, event: DecisionEvent) -> Recorded[DecisionEvent]:
+    name, state = encode(event)
+    read = decode(name, state, stream=event.originator_id, version=event.originator_version)
+    return Recorded(position, cast(DecisionEvent, read), digest(state))
 
 
 def timed(decisions: History, times: Sequence[datetime]) -> History:

@@ -49,6 +49,15 @@ def test_a_policy_that_holds_leaves_everything_as_it_was(made: Steps) -> None:
     assert (found.runs, found.moved, found.unplaced, found.skipped) == (len(runs), {}, 0, ())
 
 
+def test_shares_are_given_in_the_order_in_which_they_were_named() -> None:
+    """Red when those of a command are decided in the order of their names, as they are stored."""
+    decisions = history(
+        start(), register("v2"), register("v3"), commit({"v3": 900, "v2": 900}), promote("v3")
+    )
+    found = replay(decisions, [], hold)
+    assert [*found.allocations.values()] == [each.event.allocation for each in decisions]
+
+
 def test_a_share_moves_the_units_of_the_buckets_that_it_adds_and_no_others() -> None:
     """Red when a unit is hashed anew, or routed by another generation than its run's."""
     heard: list[Moved] = []
