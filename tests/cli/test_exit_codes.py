@@ -2,13 +2,24 @@
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from alloc_es import archive_errors, cli, errors, history_errors, reader_errors, scheduler_errors
+from alloc_es import (
+    archive_errors,
+    cli,
+    errors,
+    harness,
+    history_errors,
+    reader_errors,
+    scheduler_errors,
+)
 from alloc_es.audit import errors as audit_errors
 from alloc_es.cli import demo
+from alloc_es.drill.errors import RestartFailed
 from alloc_es.errors import AllocationError, AnswerLost
 from alloc_es.exchange import errors as exchange_errors
 from alloc_es.store.log import EventLog
@@ -203,6 +214,29 @@ def test_a_process_ends_with_the_same_codes(terminal: Terminal) -> None:
         done = terminal.process(*command)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False)
         assert done.stderr.count("\n") == (0 if code == 0 else 1)
+
+
+def test_every_name_with_an_exit_code_is_that_of_an_error() -> None:
+    """Red when a class is renamed and its exit code is not."""
+    known, new = {AllocationError}, [AllocationError]
+    while new:
+        new = [each for kind in new for each in kind.__subclasses__() if each not in known]
+        known.update(new)
+    assert set(cli.EXIT_CODES) <= {kind.__name__ for kind in known}
+    assert cli.exit_code(harness.ParticipantEnded.__new__(harness.ParticipantEnded)) == 4
+    assert cli.exit_code(harness.CannotKill.__new__(harness.CannotKill)) == 1
+    assert cli.exit_code(RestartFailed("restart", "no")) == 4
+
+
+def test_a_command_imports_no_other_ones() -> None:
+    """Red when every command takes the time that it takes to import all of them."""
+    script = "import sys; from alloc_es.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", script, "show", "acme", "triage", "--store", "memory:"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "alloc_es.cli.reading" in modules
+    others = {"cli.demo", "cli.passing", "audit", "drill", "exchange", "harness"}
+    assert {f"alloc_es.{each}" for each in others} & modules == set()
 
 
 def test_every_error_has_an_exit_code() -> None:

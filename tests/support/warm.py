@@ -112,6 +112,7 @@ def _become(request: Any, streams: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
+    cli.app()
     gc.freeze()
     if serve(sys.argv[1]):
         cli.main()

@@ -2,34 +2,17 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 
-from alloc_es.cli import (
-    archiving,
-    auditing,
-    deciding,
-    demo,
-    drilling,
-    exchanging,
-    explaining,
-    looking_back,
-    passing,
-    projecting,
-    reading,
-    replaying,
-    sealing,
-    spawning,
-    triggering,
-)
 from alloc_es.cli.documents import Ended, error_document
 from alloc_es.cli.exits import (
     BROKEN_PIPE,
-    CHECK_FAILED,
     EXIT_CODES,
     INTERRUPTED,
     STREAM_LOST,
@@ -57,43 +40,73 @@ _EPILOG = (
     "143 ended by SIGTERM."
 )
 
-app = typer.Typer(
-    name="alloc-es",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-_OF_ALL = (
-    *deciding.COMMANDS,
-    passing.decide,
-    *reading.COMMANDS,
-    looking_back.history,
-    looking_back.diff,
-    explaining.explain,
-    replaying.replay,
-    auditing.audit_,
-    sealing.seal,
-    *exchanging.COMMANDS,
-    archiving.archive,
-    spawning.spawn,
-    triggering.triggers,
-    demo.demo,
-    drilling.drill,
-)
+_MODULES: Mapping[str, str] = {
+    "init": "deciding",
+    "start": "deciding",
+    "register": "deciding",
+    "commit": "deciding",
+    "promote": "deciding",
+    "reject": "deciding",
+    "rollback": "deciding",
+    "decide": "passing",
+    "show": "reading",
+    "list": "reading",
+    "peek": "reading",
+    "history": "looking_back",
+    "diff": "looking_back",
+    "explain": "explaining",
+    "replay": "replaying",
+    "audit": "auditing",
+    "seal": "sealing",
+    "export": "exchanging",
+    "import": "exchanging",
+    "archive": "archiving",
+    "spawn": "spawning",
+    "triggers": "triggering",
+    "demo": "demo",
+    "drill": "drilling",
+}
+"""Command → the module that has it, in the order of the help."""
 _GROUP = "projections"
 
-for command in _OF_ALL:
-    app.command(name=command.__name__.rstrip("_"), epilog=_EPILOG)(command)
 
-_projections = typer.Typer()
-for member in projecting.COMMANDS:
-    _projections.command(name=member.__name__.rstrip("_"), epilog=_EPILOG)(member)
-app.add_typer(_projections, name=_GROUP, epilog=_EPILOG, help=projecting.__doc__)
+def app(command: str | None = None) -> typer.Typer:
+    """The command line with one command, whose module alone is imported.
+
+    With all of them where the name is None, or none of theirs.
+    """
+    made = typer.Typer(
+        name="alloc-es",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback(epilog=_EPILOG, invoke_without_command=True)(common)
+    alone = command in (*_MODULES, _GROUP)
+    for name in _MODULES:
+        if name == command or not alone:
+            made.command(name=name, epilog=_EPILOG)(_function(name))
+    if command == _GROUP or not alone:
+        made.add_typer(_projections(), name=_GROUP, epilog=_EPILOG)
+    return made
 
 
-@app.callback(epilog=_EPILOG, invoke_without_command=True)
+def _function(command: str) -> Callable[..., None]:
+    """The function of a command; it ends with `_` where its own name means something else."""
+    module = import_module(f"alloc_es.cli.{_MODULES[command]}")
+    function: Callable[..., None] = getattr(module, f"{command}_", None) or getattr(module, command)
+    return function
+
+
+def _projections() -> typer.Typer:
+    projecting = import_module("alloc_es.cli.projecting")
+    group = typer.Typer(help=projecting.__doc__)
+    for member in projecting.COMMANDS:
+        group.command(name=member.__name__.rstrip("_"), epilog=_EPILOG)(member)
+    return group
+
+
 def common(
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
@@ -133,7 +146,8 @@ def _carry_out(arguments: Sequence[str]) -> int:
     ordered, is_whole = _command_first(arguments)
     given = ordered if is_whole else [*ordered, "--help"]
     try:
-        code = app(given, prog_name="alloc-es", standalone_mode=False)
+        line = app(ordered[0] if ordered else None)
+        code = line(given, prog_name="alloc-es", standalone_mode=False)
     except SystemExit as end:
         # typer's own answer to a pipe that was closed on its help.
         code = end.code
@@ -151,8 +165,6 @@ def _judge(error: BaseException) -> tuple[int, str]:
             return USAGE, _usage(error)
         case Ended():
             return error.exit_code, str(error)
-        case demo.ClaimFailed():
-            return CHECK_FAILED, str(error)
         case KeyboardInterrupt() | typer.Abort():
             return INTERRUPTED, "interrupted"
         case OutputLost():

@@ -215,6 +215,3 @@ def rollback(
             to_generation=to_generation, drop=drop or (), **sender.keywords
         )
     print_committed(committed, as_json=as_json)
-
-
-COMMANDS = (init, start, register, commit, promote, reject, rollback)

@@ -21,7 +21,8 @@ from rich.progress import Progress
 
 from alloc_es.allocation import Allocation
 from alloc_es.app import Allocations
-from alloc_es.cli.documents import allocation_document, split_words
+from alloc_es.cli.documents import Ended, allocation_document, split_words
+from alloc_es.cli.exits import CHECK_FAILED
 from alloc_es.cli.options import AsJson, refuse_memory
 from alloc_es.cli.output import print_document, say
 from alloc_es.cli.race import Race, race
@@ -38,8 +39,11 @@ _TENANT = "demo"
 _SIGMAS = 5
 
 
-class ClaimFailed(Exception):
+class ClaimFailed(Ended):
     """What the demo was about to say is not so."""
+
+    def __init__(self, claim: str) -> None:
+        super().__init__(f"the demo found this not to hold: {claim}", exit_code=CHECK_FAILED)
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class _Script:
     def check(self, claim: str, *, holds: bool) -> None:
         """Stop the demo at a claim that does not hold."""
         if not holds:
-            raise ClaimFailed(f"the demo found this not to hold: {claim}")
+            raise ClaimFailed(claim)
 
 
 def demo(

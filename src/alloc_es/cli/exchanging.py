@@ -57,7 +57,7 @@ def import_(
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Import an export into an empty store: as it was, or not at all.
+    """Import an export into an empty store, as it was.
 
     Positions, bytes and digests are the same. The store's tables are made by `init`.
     """
@@ -91,6 +91,3 @@ def _held(decisions: int, runs: int, ends: Mapping[LogName, int]) -> str:
         f"{numbered(decisions, 'decision')} up to position {ends['decisions']:,} "
         f"and {numbered(runs, 'run')} up to position {ends['runs']:,}"
     )
-
-
-COMMANDS = (export, import_)

@@ -114,6 +114,3 @@ def peek(
             f"unit {routing.unit} would get {routing.version}, the {routing.arm}: "
             f"bucket {routing.bucket} at generation {routing.generation}"
         )
-
-
-COMMANDS = (show, list_, peek)

@@ -46,7 +46,7 @@ def seal(
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Write what the logs are now into a small file, to be kept elsewhere.
+    """Write into a small file what the logs are, to hold them to it.
 
     `audit --seal FILE` then proves that nothing up to there was changed, removed or inserted.
     """
