@@ -285,9 +285,19 @@ def test_a_seal_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_seal(tmp_path)
 
 
-def test_a_position_that_nobody_gave_out_is_not_sealed(copy: Copy, logs: Logs) -> None:
+def test_a_position_that_nobody_gave_out_is_not_sealed(
+    copy: Copy, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Red when blocks are counted up to wherever somebody has put a row."""
-    far = logs.runs[-1]._replace(position=2**63 - 1)
-    copy.hold(replace(logs, runs=Runs((*logs.runs[:-1], far))))
+    monkeypatch.setattr("alloc_es.audit.seals._MOST_BLOCKS", 2)
+    copy.hold(logs._replace(runs=[*logs.runs[:-1], replace(logs.runs[-1], position=20_001)]))
     with pytest.raises(InvalidSetting, match="too far away to seal"):
         sealed(copy.url)
+
+
+def test_a_position_that_nobody_gave_out_is_audited_in_few_parts(copy: Copy, logs: Logs) -> None:
+    """Red when parts are counted up to wherever somebody has put a row."""
+    copy.hold(logs._replace(runs=[*logs.runs[:-1], replace(logs.runs[-1], position=2**63 - 1)]))
+    with open_evidence(copy.url) as evidence:
+        assert len(evidence.parts()) <= 256
+    assert found(copy.audited()) == []

@@ -82,6 +82,8 @@ class Seal:
 
 
 _SEAL = TypeAdapter(Seal)
+# Nobody seals so many at once, but positions that other hands have written may be anywhere.
+_MOST_BLOCKS = 1_000_000
 
 
 def read_seal(path: Path) -> Seal:
@@ -121,6 +123,11 @@ def make_seal(evidence: Evidence, now: datetime, *, previous: Seal | None, repor
         if ends[log] < begins[log]:
             problem = f"{evidence.where} ends at position {ends[log]} of the {log}, and the seal is"
             raise InvalidSetting("after", f"{problem} of what was sealed up to {begins[log]}")
+        if ends[log] - begins[log] > _MOST_BLOCKS * BLOCK:
+            problem = (
+                f"{evidence.where} has position {ends[log]} of the {log}, too far away to seal"
+            )
+            raise InvalidSetting("store", problem)
     timeline = Timeline()
     decisions = BlockDigests(begins["decisions"], ends["decisions"])
     for decision in evidence.decisions():

@@ -24,7 +24,7 @@ from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, Stored, St
 PAGE = 1_000
 """How many events are read from the store at a time."""
 
-_MOST_PARTS = 10_000
+_MOST_PARTS = 256
 
 BLOCK = 10_000
 """How many positions of a log make a block: what is sealed, archived and checked as one."""
@@ -197,7 +197,7 @@ class EventLog(Application[str], Generic[E]):
 def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:
     """The positions up to `end` in parts `(after, up_to]`, with borders at multiples of `BLOCK`.
 
-    Parts are larger where there would be more than 10,000: positions have gaps, and one that
+    Parts are larger where there would be more than 256: positions have gaps, and one that
     other hands have written may be anywhere.
     """
     size *= -(-end // (size * _MOST_PARTS)) or 1
