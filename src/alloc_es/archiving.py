@@ -33,6 +33,7 @@ _LAST = (
 )
 # What a call that was interrupted leaves behind.
 _UNFINISHED = re.compile(r"runs-\d{20}\.parquet(\.part)?|manifest\.json\.part")
+_ELSEWHERE = "choose a directory that is empty"
 _COUNT = "SELECT count(*) FROM run_events WHERE notification_id <= ?"
 
 
@@ -147,8 +148,10 @@ class _Archiving:
         if plan is None:
             return None
         with _alone_in(directory):
-            manifest, digest = self._begun(directory, plan) or self._write(directory, plan)
-            self._compare(directory, manifest)
+            begun = self._begun(directory, plan)
+            manifest, digest = begun or self._write(directory, plan)
+            # What lies there whole and is not as the log may be the archive of another store.
+            self._compare(directory, manifest, _ELSEWHERE if begun else AGAIN)
             self._move(directory, manifest, digest)
         return Archived(manifest.name, manifest.runs, manifest.up_to, digest, directory)
 
@@ -197,7 +200,7 @@ class _Archiving:
         if MANIFEST not in entries:
             for name in entries:
                 if not _UNFINISHED.fullmatch(name):
-                    problem = f"{directory} holds {name}; choose a directory that is empty"
+                    problem = f"{directory} holds {name}; {_ELSEWHERE}"
                     raise InvalidSetting("target", problem)
             return None
         manifest, digest = Manifest.read(directory)
@@ -205,7 +208,7 @@ class _Archiving:
         if not is_ours or manifest.up_to > plan.up_to:
             problem = (
                 f"{directory} holds the files of another archive, {manifest.name}, of the runs "
-                f"up to position {manifest.up_to}; choose a directory that is empty"
+                f"up to position {manifest.up_to}; {_ELSEWHERE}"
             )
             raise InvalidSetting("target", problem)
         return manifest, digest
@@ -247,7 +250,7 @@ class _Archiving:
             yield [Stored(*row[:4], bytes(row[4])) for row in rows]
             after = rows[-1][0]
 
-    def _compare(self, directory: Path, manifest: Manifest) -> None:
+    def _compare(self, directory: Path, manifest: Manifest, advice: str) -> None:
         """Read back what was written: it must be what the log holds, byte for byte."""
         span = manifest.up_to - manifest.after
         written = RunFiles(directory).rows(manifest.after, up_to=manifest.up_to)
@@ -255,12 +258,12 @@ class _Archiving:
         for page in self._pages(manifest.after, manifest.up_to):
             if [row.stored for row in islice(written, len(page))] != page:
                 problem = f"behind position {page[0].position - 1} it is not as the log"
-                raise ArchiveMismatch(directory, problem, AGAIN)
+                raise ArchiveMismatch(directory, problem, advice)
             runs += len(page)
             self._tell(manifest, span + page[-1].position - manifest.after)
         same = all(sha256_of(directory / f.holds.name) == f.sha256 for f in manifest.files)
         if not same or next(written, None) or runs != manifest.runs:
-            raise ArchiveMismatch(directory, "it does not hold what its manifest says", AGAIN)
+            raise ArchiveMismatch(directory, "it does not hold what its manifest says", advice)
 
     def _move(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Take the runs out of the log, whose ids stay taken."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alloc_es import InvalidSetting, RunsArchived, SpawnRequest, connect
+from alloc_es import ArchiveMismatch, InvalidSetting, RunsArchived, SpawnRequest, connect
 from alloc_es.archives import MANIFEST, Manifest
 from alloc_es.archiving import Archived, archive, plan_archive
 from alloc_es.exchange.parquet_runs import RunFiles
@@ -143,17 +143,19 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(sqlite_store: Filled
 
 
 def test_the_archive_of_another_store_is_left_alone(sqlite_store: Filled, sqlite_url: str) -> None:
-    """Red when a manifest that this store does not know is written over."""
+    """Red when files of a whole archive that this store does not know are written over, or
+    somebody is told to remove them.
+    """
     made = sqlite_store.archive(5)
-    written = (made.directory / MANIFEST).read_bytes()
-    with connect(f"{sqlite_url}-other") as other:
-        workflow = other.workflow("acme", "triage")
-        workflow.start("v1")
-        for number in range(4):
-            workflow.spawn_run(f"run {number}")
-        with pytest.raises(InvalidSetting, match=r"holds the files of another archive, first"):
-            archive(other, made.directory, up_to=3)
-    assert (made.directory / MANIFEST).read_bytes() == written
+    written = {path.name: path.read_bytes() for path in made.directory.iterdir()}
+    with filled(f"{sqlite_url}-other", sqlite_store.home) as other:
+        with pytest.raises(InvalidSetting, match="holds the files of another archive, first"):
+            archive(other.allocations, made.directory, up_to=3)
+        with pytest.raises(ArchiveMismatch) as refused:
+            archive(other.allocations, made.directory, up_to=6)
+        assert refused.value.advice == "choose a directory that is empty"
+        assert list(other.allocations.runs()) == other.runs
+    assert {path.name: path.read_bytes() for path in made.directory.iterdir()} == written
 
 
 @pytest.mark.parametrize(
