@@ -14,7 +14,7 @@ from alloc_es.audit.findings import Findings
 from alloc_es.audit.read_side import ReadSide
 from alloc_es.audit.repeated_ids import repeated_ids, repeated_names
 from alloc_es.audit.report import NUMBERS, AuditReport, RuleReport
-from alloc_es.audit.run_pass import PartResult, Scope, pass_over
+from alloc_es.audit.run_pass import PartResult, Scope, pass_over, verified_too_early
 from alloc_es.audit.samples import sample_findings, samples_of, verdicts
 from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges
 from alloc_es.audit.since import first_since
@@ -113,6 +113,7 @@ class _Audit:
         self._unreadable: set[int] = set()
         self._decisions = 0
         self._runs = 0
+        self._verified = 0
         self._units = UnitCounts()
         self._names: list[array[int]] = []
         self._sealed: list[dict[LogName, dict[int, str]]] = []
@@ -164,6 +165,10 @@ class _Audit:
     def take(self, results: Iterable[PartResult], parts: Sequence[Part], report: Report) -> None:
         """Put the results of the parts together, in their order."""
         for (_, up_to), result in zip(parts, results, strict=True):
+            # The part before it may have come further than this one begins.
+            if result.first is not None:
+                self._findings.extend(verified_too_early(result.first, self._verified))
+            self._verified = max(self._verified, result.verified)
             self._findings.merge(result.findings)
             self._runs += result.runs
             self._units.merge(result.units)

@@ -1,7 +1,7 @@
 """A pass over a part of the run log that checks every rule of runs, lean enough for millions."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -13,7 +13,7 @@ from alloc_es.audit.unreadable import unreadable_run
 from alloc_es.events import Recorded, RunSpawned
 from alloc_es.evidence import Unreadable
 from alloc_es.identity import TenantId
-from alloc_es.rules import Finding, QuickLook, Timeline, newest, routing, run_chain
+from alloc_es.rules import Finding, QuickLook, Timeline, Verified, newest, routing, run_chain
 from alloc_es.rules.finding import found
 from alloc_es.unit_counts import UnitCounts
 
@@ -49,8 +49,12 @@ class PartResult:
     """What a pass over one part of the run log has found; it can be pickled.
 
     `names` has 8 bytes of the digest of each run's id in its tenant, by which runs that may
-    have an id in common are found.
+    have an id in common are found. `first` is the first run that was verified somewhere, and
+    `verified` the latest position at which one was.
     """
+
+    first: Recorded[RunSpawned] | None = None
+    verified: int = 0
 
     last: int = 0
     runs: int = 0
@@ -68,6 +72,7 @@ def pass_over(
     look, all_of_it = QuickLook(timeline), scope.is_whole
     digests = [BlockDigests(*sealed) for sealed in scope.sealed]
     passes, count_unit, keep_name = look.passes, result.units.add, result.names.append
+    verified = Verified()
     for each in runs:
         for digest in digests:
             digest.add_event(each)
@@ -84,8 +89,12 @@ def pass_over(
         result.runs += 1
         count_unit(run)
         keep_name(name_of(run))
-        if not passes(run):
-            result.findings.extend(_broken(timeline, each))
+        if passes(run) and run.decision_position == verified.highest:
+            continue
+        result.findings.extend(_broken(timeline, each, verified))
+        if verified.highest and result.first is None:
+            result.first = each
+    result.verified = verified.highest
     result.sealed = [digest.finish() for digest in digests]
     return result
 
@@ -100,12 +109,18 @@ def name_of(run: RunSpawned) -> int:
     return name
 
 
-def _broken(timeline: Timeline, each: Recorded[RunSpawned]) -> Iterable[Finding]:
-    """What is wrong with a run that did not pass the quick look."""
+def verified_too_early(each: Recorded[RunSpawned], highest: int) -> Iterator[Finding]:
+    """The finding that a run was verified at a position before that of a run before it."""
+    if problem := Verified(highest)(each.event):
+        yield found("newest", each, problem)
+
+
+def _broken(timeline: Timeline, each: Recorded[RunSpawned], verified: Verified) -> list[Finding]:
+    """What is wrong with a run that was not passed over at the quick look, if anything is."""
     run = each.event
     problems = {
         "routing": routing(timeline, run),
-        "newest": newest(timeline, run),
+        "newest": newest(timeline, run) or verified(run),
         "chain": run_chain(timeline, run),
     }
-    return (found(rule, each, problem) for rule, problem in problems.items() if problem)
+    return [found(rule, each, problem) for rule, problem in problems.items() if problem]

@@ -20,6 +20,7 @@ from alloc_es.rules.quick import QuickLook
 from alloc_es.rules.runs import (
     RunIds,
     RunOrder,
+    Verified,
     begun,
     findings,
     newest,
@@ -41,6 +42,7 @@ __all__ = [
     "RunIds",
     "RunOrder",
     "Timeline",
+    "Verified",
     "allocations",
     "begun",
     "challengers",

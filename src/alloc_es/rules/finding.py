@@ -30,8 +30,9 @@ RULES: Mapping[str, str] = {
         "its unit and generation."
     ),
     "newest": (
-        "Every run's generation was the newest of its workflow at its decision position, so "
-        "none is on a version that was rejected or superseded by then."
+        "Every run's generation was the newest of its workflow at its decision position, and these "
+        "positions never fall along the log, so none is on a version that was rejected or "
+        "superseded by then."
     ),
     "run_ids": "A tenant gives out each run id once.",
     "chain": (

@@ -42,13 +42,13 @@ def run_findings(
     `began_behind` says of some runs, by the name of their stream, behind which decision
     their call began: the position of one whose own call had returned by then.
     """
-    order, run_ids = RunOrder(), RunIds()
+    order, run_ids, verified = RunOrder(), RunIds(), Verified()
     for each in runs:
         run = each.event
         problems = {
             "order": order(each),
             "routing": routing(timeline, run),
-            "newest": newest(timeline, run),
+            "newest": newest(timeline, run) or verified(run),
             "run_ids": run_ids(run),
             "chain": run_chain(timeline, run),
         }
@@ -69,6 +69,27 @@ class RunOrder:
         """What is wrong with the next run, or None."""
         last, self._position = self._position, each.position
         return f"it lies behind position {last}" if each.position <= last else None
+
+
+class Verified:
+    """Runs are verified in their order: whoever records one has the lock that orders them.
+
+    So one that was put behind others afterwards is found, whatever it says of itself.
+    """
+
+    def __init__(self, highest: int = 0) -> None:
+        self.highest = highest
+        """The latest position at which a run was verified so far."""
+
+    def __call__(self, run: RunSpawned) -> str | None:
+        """What is wrong with the next run, or None."""
+        position = run.decision_position
+        if position is None:
+            return None
+        if position < self.highest:
+            return f"it was verified at position {position}, and one before it at {self.highest}"
+        self.highest = position
+        return None
 
 
 class RunIds:
