@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from alloc_es.events import Recorded
 from alloc_es.split import Slots
 from tests.audit.forging import Copy, Place, found, unchecked
 from tests.audit.given import Logs
-from tests.rules.given import edited, rewritten
+from tests.rules.given import edited, rewritten, stored
 
 
 class Planted(NamedTuple):
@@ -85,7 +84,9 @@ def a_run_verified_at_no_decision(logs: Logs) -> Planted:
 
 
 def a_run_id_given_out_twice(logs: Logs) -> Planted:
-    again = Recorded(logs.runs[-1].position + 7, logs.runs[5].event, logs.runs[5].digest)
+    """The last run of all, once more under the id of an early one."""
+    fields = {"run_id": logs.runs[5].event.run_id}
+    again = stored(logs.runs[-1].position + 7, logs.runs[-1].event.model_copy(update=fields))
     forged = logs._replace(runs=[*logs.runs, again])
     return Planted(forged, at_run("run_ids", forged, -1), "its id was recorded before")
 

@@ -1,10 +1,13 @@
 """An audit of one tenant, or since a time, tells of that, and holds it against all there is."""
 
 from datetime import datetime, timedelta
+from itertools import chain, repeat
+from pathlib import Path
 
 import pytest
 
-from alloc_es import InvalidIdentifier, InvalidSetting
+from alloc_es import InvalidIdentifier, InvalidSetting, RunsArchived, connect
+from alloc_es.archiving import archive
 from alloc_es.audit import audit
 from alloc_es.audit.since import SKEW
 from tests.audit.forging import Copy, Place, found
@@ -34,8 +37,8 @@ def test_one_tenants_audit_tells_nothing_of_another(copy: Copy, logs: Logs) -> N
     rules = [(each.rule, each.tenant_id) for each in found(theirs)]
     # The runs of the decision that was edited carry the digest that it had.
     assert rules == [("routing", "acme")] + [("chain", "acme")] * 4
-    nobody = audit(copy.url, tenant_id="nobody")
-    assert (found(nobody), nobody.runs, nobody.workflows) == ([], 0, 0)
+    with pytest.raises(InvalidSetting, match="nobody has no event"):
+        audit(copy.url, tenant_id="nobody")
 
 
 def test_rows_that_are_no_events_are_their_tenants(copy: Copy, logs: Logs) -> None:
@@ -119,13 +122,15 @@ def test_a_time_behind_all_leaves_nothing_to_check(copy: Copy, logs: Logs) -> No
 
 
 def test_a_search_that_meets_rows_that_are_no_events_goes_on(copy: Copy, logs: Logs) -> None:
-    """Red when a row without a time stops the search, or runs behind it are missed."""
-    runs = rows(logs.run(len(logs.runs) - 1, bucket=-1).runs)
+    """Red when a row without a time is taken for one of before the time."""
+    forged = logs
+    for place in range(len(logs.runs)):
+        forged = forged.run(place, recorded_at=START + timedelta(hours=place))
+    runs = rows(forged.runs)
     for place in range(20, 60):
         runs[place] = runs[place]._replace(state=b"{}")
     copy.write(rows(logs.decisions), runs)
-    report = audit(copy.url, since=logs.runs[-1].time)
-    assert found(report)[-1].position == len(logs.runs)
+    assert audit(copy.url, since=START + timedelta(hours=15)).runs == len(logs.runs) - 15 - 40
 
 
 def test_what_is_no_tenant_and_no_time_is_refused(copy: Copy) -> None:
@@ -134,3 +139,24 @@ def test_what_is_no_tenant_and_no_time_is_refused(copy: Copy) -> None:
         audit(copy.url, tenant_id=" ")
     with pytest.raises(InvalidSetting):
         audit(copy.url, since=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_archives_that_hold_nothing_since_a_time_are_not_needed(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    """Red when the search for a time asks for an archive, or passes over what may be in one."""
+    hours = chain([0, 0, 0, 0, 0, 5, 5], repeat(6))
+    clock = (START + timedelta(hours=hour) for hour in hours)
+    with connect(sqlite_url, clock=lambda: next(clock)) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        workflow.start("v1")
+        for number in range(6):
+            workflow.spawn_run(f"run-{number}")
+        assert [each.time.hour for each in allocations.runs()] == [12, 12, 12, 12, 17, 17]
+        archive(allocations, tmp_path / "first", up_to=3)
+    report = audit(sqlite_url, since=START + timedelta(hours=5))
+    assert (found(report), report.runs) == ([], 2)
+    with pytest.raises(RunsArchived):
+        audit(sqlite_url, since=START + timedelta(minutes=30))
+    whole = audit(sqlite_url, since=START, archives=[tmp_path / "first"])
+    assert (found(whole), whole.runs) == ([], 6)

@@ -19,6 +19,7 @@ from alloc_es.rules import RULES
 from tests.audit.forging import Copy, file_of, found
 from tests.audit.given import Logs, rows
 from tests.audit.test_seals import sealed
+from tests.rules.given import stored
 from tests.support.effort import effort
 
 PATIENCE_SECONDS = 120
@@ -85,10 +86,13 @@ def test_two_processes_report_to_the_byte_what_one_does(
     units = [each.event.unit for each in spread.runs]
     sticky = [n for n, unit in enumerate(units) if unit.startswith("customer")]
     assert {spread.runs[n].position // 50_000 for n in sticky} == {3, 4}
+    copy.hold(logs)
+    samples = copy.audited().samples
     copy.hold(spread)
+    assert copy.audited().samples == samples
     seal = sealed(copy.url)
-    early = spread.runs[5]
-    again = Recorded(spread.runs[-1].position + 7, early.event, early.digest)
+    fields = {"run_id": spread.runs[5].event.run_id}
+    again = stored(spread.runs[-1].position + 7, spread.runs[-1].event.model_copy(update=fields))
     forged = spread.run(30, bucket=1).run(60, decision_position=14).run(80, actor="eve")
     forged = forged._replace(runs=[*forged.runs, again])
     runs = rows(forged.runs)
