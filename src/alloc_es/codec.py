@@ -236,6 +236,10 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
     model = EVENT_TYPES.get(name)
     if model is None:
         raise UnreadableEvent(stream, version, name, "its type is not known here")
+    if type(stored) is not bytes or type(version) is not int:
+        # SQLite takes values of any type into any column.
+        problem = "its bytes or its place are of another type than the store writes"
+        raise UnreadableEvent(stream, version, name, problem)
     known = _RUNS.read(stored) if model is RunSpawned else None
     event = known or _parsed(name, model, stored, stream, version)
     if (event.originator_id, event.originator_version) != (stream, version):
@@ -247,12 +251,24 @@ def decode(name: str, stored: bytes, *, stream: str, version: int) -> Event:
 def _parsed(name: str, model: type[Event], stored: bytes, stream: str, version: int) -> Event:
     try:
         fields = _upcast(name, from_json(stored))
+        _refuse_repeats(stored)
         event = model.model_validate_json(to_json(fields), strict=True)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnreadableEvent(stream, version, name, _one_line(error)) from error
     if isinstance(event, RunSpawned):
         _RUNS.learn(stored, event)
     return event
+
+
+def _refuse_repeats(stored: bytes) -> None:
+    """Refuse a field that is said twice: readers would not agree on which one counts."""
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"it says {repeated} twice")
+
+    json.loads(stored.decode(), object_pairs_hook=once)
 
 
 def _fields(name: str, event: Event) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from alloc_es.events import DecisionEvent, E, Recorded, RunSpawned
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
 from alloc_es.store import EventLog
 from alloc_es.store.log import parts_up_to
-from alloc_es.store.recorder import UNLIMITED, LogName, Stored
+from alloc_es.store.recorder import LOWEST, UNLIMITED, LogName, Stored
 
 
 class Unreadable(NamedTuple):
@@ -65,14 +65,16 @@ class Evidence(Protocol):
     def close(self) -> None:
         """Give back what it reads from; closing twice is allowed."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 def open_evidence(
@@ -102,7 +104,7 @@ def is_url(where: str | Path) -> bool:
     return bool(colon) and scheme in ("memory", "sqlite", "postgresql", "postgres")
 
 
-class StoreEvidence:
+class StoreEvidence(Evidence):
     """The logs of an open store, with whatever archives are attached to it."""
 
     def __init__(self, allocations: Allocations, *, owned: bool = True) -> None:
@@ -117,7 +119,7 @@ class StoreEvidence:
 
     def decisions(self) -> Iterator[Recorded[DecisionEvent] | Unreadable]:
         """The whole decision log."""
-        return _rows(self.allocations, self.allocations._store.decisions, 0, UNLIMITED)
+        return _rows(self.allocations, self.allocations._store.decisions, LOWEST, UNLIMITED)
 
     def runs(
         self, after: int = 0, up_to: int = UNLIMITED
@@ -133,8 +135,9 @@ class StoreEvidence:
             after = page[-1].position
 
     def parts(self) -> Sequence[tuple[int, int]]:
-        """Parts of 50,000 positions up to the log's end."""
-        return parts_up_to(self.allocations.position("runs"))
+        """Parts of 50,000 positions up to the log's end; the first begins below all positions."""
+        parts = parts_up_to(self.allocations.position("runs"))
+        return [(after or LOWEST, up_to) for after, up_to in parts]
 
     def history(self, key: WorkflowKey) -> list[Recorded[DecisionEvent]]:
         """The decisions on one workflow, oldest first."""
@@ -150,17 +153,6 @@ class StoreEvidence:
         """Close the store, unless it was open before."""
         if self._owned:
             self.allocations.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _rows(

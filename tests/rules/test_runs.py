@@ -10,7 +10,7 @@ import pytest
 
 from alloc_es import DecisionEvent, Recorded, RunSpawned, connect
 from alloc_es.rules import RULES, Finding, findings
-from tests.rules.given import KEY, edited, rechained_runs
+from tests.rules.given import KEY, edited, rechained_runs, stored
 
 Runs = list[Recorded[RunSpawned]]
 
@@ -155,8 +155,22 @@ def test_two_tenants_may_have_a_run_of_one_id() -> None:
 def test_a_run_whose_position_does_not_rise_is_found(logs: Logs) -> None:
     """Red when only decisions have to be in order."""
     first, second, *rest = logs.runs
-    found = findings(logs.decisions, [second, first, *rest])
-    assert [(each.rule, each.problem) for each in found] == [("order", "it lies behind position 2")]
+    found = list(findings(logs.decisions, [second, first, *rest]))
+    assert ("order", "it lies behind position 2") in [(each.rule, each.problem) for each in found]
+    assert {each.position for each in found} == {1}
+
+
+def test_a_run_that_was_put_behind_later_ones_is_found(logs: Logs) -> None:
+    """Red when it is believed at which position of the decisions it was verified: a forger puts
+    it behind runs that were verified later, as the log takes events at its end alone.
+    """
+    last = logs.runs[-1]
+    early = next(each for each in logs.runs if each.generation < last.generation)
+    late = early.event.model_copy(update={"run_id": "late"})
+    found = list(findings(logs.decisions, [*logs.runs, stored(last.position + 1, late)]))
+    assert [(each.rule, each.run_id) for each in found] == [("newest", "late")]
+    said = f"it was verified at position {late.decision_position}, and one before it at"
+    assert found[0].problem == f"{said} {last.event.decision_position}"
 
 
 def test_a_run_that_was_verified_before_its_beginning_is_found(logs: Logs) -> None:

@@ -16,11 +16,10 @@ from alloc_es.audit.repeated_ids import repeated_ids, repeated_names
 from alloc_es.audit.report import NUMBERS, AuditReport, RuleReport
 from alloc_es.audit.run_pass import PartResult, Scope, pass_over, verified_too_early
 from alloc_es.audit.samples import sample_findings, samples_of, verdicts
-from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges
+from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges, unsealed
 from alloc_es.audit.since import first_since
 from alloc_es.audit.unreadable import unreadable_decision
 from alloc_es.audit.workers import Assignment, Part, checked_by_processes
-from alloc_es.clock import aware_time
 from alloc_es.errors import InvalidSetting
 from alloc_es.events import (
     ChallengerRejectedWithoutReplacement,
@@ -33,8 +32,9 @@ from alloc_es.identity import TenantId, WorkflowKey, key_of_stream, parse_identi
 from alloc_es.rebuilding import Report
 from alloc_es.rules import DecisionRules, Timeline
 from alloc_es.sample_ratio import SampleRatio
-from alloc_es.store.recorder import LogName
+from alloc_es.store.recorder import LOWEST, LogName
 from alloc_es.unit_counts import UnitCounts
+from alloc_es.wording import numbered, shown
 
 _MOST_PROCESSES = 64
 
@@ -68,7 +68,7 @@ def audit(
     """
     scope = Scope(
         None if tenant_id is None else TenantId(parse_identifier("tenant id", tenant_id)),
-        None if since is None else aware_time(lambda: since),
+        None if since is None else _parse_time(since),
         sealed_ranges(seals, "runs"),
     )
     parse_count("processes", processes, _MOST_PROCESSES)
@@ -83,11 +83,19 @@ def audit(
                 auditing.take(results, parts, report)
         else:
             auditing.take(auditing.checked(parts), parts, report)
+        auditing.require_tenant()
         auditing.check_run_ids()
         auditing.check_read_side(report)
+        auditing.note_unchained()
         auditing.check_seals()
         auditing.check_samples()
         return auditing.report()
+
+
+def _parse_time(since: object) -> datetime:
+    if not isinstance(since, datetime) or since.utcoffset() is None:
+        raise InvalidSetting("since", f"{shown(since)} is no datetime with its time zone")
+    return since
 
 
 def usable_cores() -> int:
@@ -114,6 +122,7 @@ class _Audit:
         self._decisions = 0
         self._runs = 0
         self._verified = 0
+        self._unchained = 0
         self._units = UnitCounts()
         self._names: list[array[int]] = []
         self._sealed: list[dict[LogName, dict[int, str]]] = []
@@ -144,6 +153,7 @@ class _Audit:
         found = rules.findings(each)
         if self._scope.since is None or each.time >= self._scope.since:
             self._decisions += 1
+            self._unchained += each.event.previous_digest is None
             self._findings.extend(found)
         if isinstance(each.event, ChallengerRejectedWithoutReplacement):
             self._triggers.append(each)
@@ -151,7 +161,7 @@ class _Audit:
     def parts(self) -> Sequence[Part]:
         """The parts of the run log that are to be checked."""
         end, parts = self.ends["runs"], self._evidence.parts()
-        begin = 0
+        begin = LOWEST
         if self._scope.since is not None and not self._seals:
             begin = first_since(self._evidence, self._scope.since, end)
         bounds = ((max(first, begin), min(last, end)) for first, last in parts)
@@ -171,11 +181,20 @@ class _Audit:
             self._verified = max(self._verified, result.verified)
             self._findings.merge(result.findings)
             self._runs += result.runs
+            self._unchained += result.unchained
             self._units.merge(result.units)
             self._names.append(result.names)
             for sealed, digests in zip(self._sealed, result.sealed, strict=True):
                 sealed["runs"].update(digests)
             report(up_to, self.ends["runs"])
+
+    def require_tenant(self) -> None:
+        """Refuse a tenant of which there is no event: it is misspelt, and nothing was checked."""
+        tenant_id = self._scope.tenant_id
+        if tenant_id is None or self._timeline.keys or self._runs or self._findings.counts:
+            return
+        problem = f"{tenant_id} has no event in {self._evidence.where}; look for a misspelt id"
+        raise InvalidSetting("tenant", problem)
 
     def check_run_ids(self) -> None:
         """Look whether a tenant gave out an id twice, among the runs that were checked."""
@@ -208,10 +227,17 @@ class _Audit:
         if not compared:
             self._unchecked["read_models"] = "; ".join(left) or "none is built"
 
+    def note_unchained(self) -> None:
+        """Say how many events carry no digest: what they were before is not proved."""
+        if self._unchained:
+            events = numbered(self._unchained, "event")
+            self._notes["chain"] = f"{events} of releases before 0.5 carry no digest"
+
     def check_seals(self) -> None:
         """Hold the logs against what was sealed."""
         if not self._seals:
             self._unchecked["seal"] = "no seal was given (--seal)"
+        self._notes["seal"] = unsealed(self._seals)
         for seal, digests in zip(self._seals, self._sealed, strict=True):
             self._findings.extend(
                 seal_findings(seal, self._timeline, self.ends, digests, self._scope.tenant_id)

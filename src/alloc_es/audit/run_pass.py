@@ -49,8 +49,8 @@ class PartResult:
     """What a pass over one part of the run log has found; it can be pickled.
 
     `names` has 8 bytes of the digest of each run's id in its tenant, by which runs that may
-    have an id in common are found. `first` is the first run that was verified somewhere, and
-    `verified` the latest position at which one was.
+    have an id in common are found. `unchained` runs carry no digest. `first` is the first run
+    that was verified somewhere, and `verified` the latest position at which one was.
     """
 
     first: Recorded[RunSpawned] | None = None
@@ -58,6 +58,7 @@ class PartResult:
 
     last: int = 0
     runs: int = 0
+    unchained: int = 0
     findings: Findings = field(default_factory=Findings)
     units: UnitCounts = field(default_factory=UnitCounts)
     names: "array[int]" = field(default_factory=lambda: array("q"))
@@ -87,6 +88,7 @@ def pass_over(
             result.findings.add(found("order", each, problem))
         result.last = position
         result.runs += 1
+        result.unchained += run.decision_digest is None
         count_unit(run)
         keep_name(name_of(run))
         if passes(run) and run.decision_position == verified.highest:

@@ -222,3 +222,14 @@ def _finding(name: LogName, position: int, problem: str) -> Finding:
 def sealed_ranges(seals: Sequence[Seal], name: LogName) -> list[tuple[int, int]]:
     """The ranges of one log that seals are about."""
     return [(seal.log(name).after, seal.log(name).up_to) for seal in seals]
+
+
+def unsealed(seals: Sequence[Seal]) -> str:
+    """Which earlier seals are missing, and so what is sealed and not checked; empty for none."""
+    given = {seal.digest for seal in seals}
+    return "; ".join(
+        f"positions 1 to {seal.decisions.after} of the decisions and 1 to {seal.runs.after} of the "
+        f"runs are not checked: give the seal before that of {seal.sealed_at:%Y-%m-%d %H:%M}, too"
+        for seal in seals
+        if seal.previous is not None and seal.previous not in given
+    )

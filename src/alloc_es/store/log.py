@@ -171,7 +171,7 @@ class EventLog(Application[str], Generic[E]):
 
     def stored(self, after: int, *, up_to: int = UNLIMITED, limit: int = PAGE) -> Sequence[Stored]:
         """The next rows behind a position as they are stored; none at the end of the log."""
-        return [Stored(*row) for row in self.recorder.select_batch(after, up_to, limit)]
+        return [_in_bytes(row) for row in self.recorder.select_batch(after, up_to, limit)]
 
     def end(self) -> int:
         """The last position of the log, 0 when it is empty."""
@@ -192,6 +192,13 @@ class EventLog(Application[str], Generic[E]):
     def _recorded(self, row: StoredEvent) -> Recorded[E]:
         event = cast(E, self.mapper.to_domain_event(row))
         return Recorded(cast(Notification, row).id, event, codec.digest(row.state))
+
+
+def _in_bytes(row: Sequence[Any]) -> Stored:
+    """A row as it is stored, also where other hands have put text: SQLite takes it."""
+    position, stream, version, topic, state = row
+    state = state if isinstance(state, bytes) else str(state).encode()
+    return Stored(position, stream, version, topic, state)
 
 
 def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:

@@ -87,6 +87,7 @@ class MemoryRecorder(POPOApplicationRecorder, LogRecorder):
     def select_batch(self, after: int, up_to: int, limit: int) -> Sequence[Stored]:
         """Events behind a position, which counts them from 1."""
         with self._database_lock:
+            after = max(after, 0)
             events = self._stored_events[after : min(up_to, after + limit)]
             return [
                 Stored(position, str(e.originator_id), e.originator_version, e.topic, e.state)

@@ -23,6 +23,9 @@ LOGS: Mapping[LogName, str] = {"decisions": "decision_events", "runs": "run_even
 UNLIMITED = 2**63 - 1
 """The largest integer of both databases: no version, position or limit is above it."""
 
+LOWEST = -UNLIMITED - 1
+"""The smallest one. Positions begin at 1, but for what other hands have written."""
+
 
 class RunGroup(NamedTuple):
     """Runs to be recorded together, and what they were routed by.

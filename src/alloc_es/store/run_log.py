@@ -40,7 +40,7 @@ class RunLog(EventLog[RunSpawned]):
         Raises `RunsArchived` where they are in an archive that is not at hand.
         """
         if self.archives is not None:
-            archived = self.archives.batch(after, up_to=up_to, limit=limit)
+            archived = self.archives.batch(max(after, 0), up_to=up_to, limit=limit)
             if archived is not None:
                 return archived
         batch = super().batch(after, up_to=up_to, limit=limit)
@@ -54,7 +54,7 @@ class RunLog(EventLog[RunSpawned]):
         Raises `RunsArchived` where they are in an archive that is not at hand.
         """
         if self.archives is not None:
-            archived = self.archives.stored(after, up_to=up_to, limit=limit)
+            archived = self.archives.stored(max(after, 0), up_to=up_to, limit=limit)
             if archived is not None:
                 return archived
         rows = super().stored(after, up_to=up_to, limit=limit)
@@ -63,7 +63,7 @@ class RunLog(EventLog[RunSpawned]):
 
     def require(self, after: int, *, up_to: int = UNLIMITED) -> None:
         """Raise `RunsArchived` where the runs behind a position are in no archive at hand."""
-        archived_to = self.recorder.archived_to()
+        archived_to, after = self.recorder.archived_to(), max(after, 0)
         if after >= min(archived_to, up_to):
             return
         if self.archives is None or self.archives.batch(after, up_to=up_to, limit=1) is None:
@@ -104,4 +104,5 @@ class RunLog(EventLog[RunSpawned]):
 
     def _archive_of(self, position: int) -> str:
         known = self.recorder.select_archives()
-        return next(each.name for each in known if each.last_position >= position)
+        held = (each.name for each in known if each.last_position >= position)
+        return next(held, "that the store does not know of")

@@ -103,6 +103,7 @@ DROP TRIGGER run_events_append;
 -- log drops the triggers about positions and verified runs, and makes them again, in the
 -- transaction that imports.
 CREATE TRIGGER decision_events_append BEFORE INSERT ON decision_events BEGIN
+    SELECT RAISE(ABORT, 'an event is stored as bytes') WHERE typeof(NEW.state) <> 'blob';
     SELECT RAISE(ABORT, 'not the next generation of its stream')
     WHERE NEW.originator_version IS NOT 1 + (
         SELECT COALESCE(MAX(originator_version), 0) FROM decision_events
@@ -121,6 +122,7 @@ CREATE TRIGGER decision_events_position BEFORE INSERT ON decision_events BEGIN
 END;
 
 CREATE TRIGGER run_events_append BEFORE INSERT ON run_events BEGIN
+    SELECT RAISE(ABORT, 'an event is stored as bytes') WHERE typeof(NEW.state) <> 'blob';
     SELECT RAISE(ABORT, 'run id taken')
     WHERE EXISTS (SELECT 1 FROM run_events WHERE originator_id = NEW.originator_id)
     OR EXISTS (SELECT 1 FROM archived_runs WHERE originator_id = NEW.originator_id);
