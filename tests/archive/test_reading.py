@@ -133,12 +133,14 @@ def test_a_follower_says_what_is_missing_and_the_others_go_on(sqlite_store: Fill
             halted.release()
 
     projections = sqlite_store.allocations.projections()
-    with projections.follow("run_ledger", "decision_history", "current_split", tell=tell):
+    names = ("run_ledger", "decision_history", "current_split")
+    with projections.follow(*names, tell=tell) as follower:
         assert halted.acquire(timeout=30)
         assert halted.acquire(timeout=30)
         sqlite_store.allocations.workflow(*KEY).commit_allocation({"v2": 100})
         projections.wait_for("current_split")
     assert sorted(each.partition(":")[0] for each in told) == ["decision_history", "run_ledger"]
+    assert [follower.states[name] for name in names] == ["stopped", "stopped", "following"]
 
 
 @pytest.mark.parametrize("spawn", WAYS)
