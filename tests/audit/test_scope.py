@@ -145,18 +145,18 @@ def test_archives_that_hold_nothing_since_a_time_are_not_needed(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     """Red when the search for a time asks for an archive, or passes over what may be in one."""
-    hours = chain([0, 0, 0, 0, 0, 5, 5], repeat(6))
+    hours = chain([0] * 9, [5, 5], repeat(6))
     clock = (START + timedelta(hours=hour) for hour in hours)
     with connect(sqlite_url, clock=lambda: next(clock)) as allocations:
         workflow = allocations.workflow("acme", "triage")
         workflow.start("v1")
-        for number in range(6):
+        for number in range(10):
             workflow.spawn_run(f"run-{number}")
-        assert [each.time.hour for each in allocations.runs()] == [12, 12, 12, 12, 17, 17]
-        archive(allocations, tmp_path / "first", up_to=3)
+        assert [each.time.hour for each in allocations.runs()] == [12] * 8 + [17] * 2
+        archive(allocations, tmp_path / "first", up_to=7)
     report = audit(sqlite_url, since=START + timedelta(hours=5))
     assert (found(report), report.runs) == ([], 2)
     with pytest.raises(RunsArchived):
         audit(sqlite_url, since=START + timedelta(minutes=30))
     whole = audit(sqlite_url, since=START, archives=[tmp_path / "first"])
-    assert (found(whole), whole.runs) == ([], 6)
+    assert (found(whole), whole.runs) == ([], 10)
