@@ -1,7 +1,7 @@
 """Given a store whose logs hold whatever a log can hold, and exports of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -12,7 +12,8 @@ from alloc_es import Allocations, SpawnRequest, codec, connect
 from alloc_es.events import Recorded, RunSpawned
 from alloc_es.evidence import Evidence, Unreadable, open_evidence
 from alloc_es.exchange import Format, export
-from alloc_es.store.recorder import Stored
+from alloc_es.exchange.cloudevents import SOURCES, ended_line
+from alloc_es.store.recorder import LOGS, LogName, Stored
 from tests.support.raw import DECISIONS, RUNS
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -107,6 +108,13 @@ ODD_RUNS: dict[str, Callable[[RunSpawned], bytes]] = {
     "with a huge bucket": lambda run: codec.encode(run.model_copy(update={"bucket": 2**70}))[1],
     "of today": lambda run: codec.encode(run)[1],
 }
+
+
+def sealed(lines: Sequence[bytes], counts: Mapping[LogName, int] | None = None) -> bytes:
+    """An export of these lines, the last one put right, as whoever forges one would do it."""
+    body = b"".join(lines[:-1])
+    held = {log: sum(SOURCES[log].encode() in line for line in lines) for log in LOGS}
+    return body + ended_line(counts or held, codec.digest(body))
 
 
 def exported(evidence: Evidence, directory: Path, format: Format) -> Path:

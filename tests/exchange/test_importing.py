@@ -12,12 +12,9 @@ from alloc_es import Allocations, connect
 from alloc_es.errors import InvalidSetting
 from alloc_es.evidence import open_evidence
 from alloc_es.exchange import Format, Imported, export, import_
-from alloc_es.exchange.checking import read_ended
-from alloc_es.exchange.cloudevents import ended_line
 from alloc_es.exchange.errors import ExportDamaged, ImportRefused, StoreNotEmpty
-from alloc_es.exchange.line_file import LineFile
 from tests.docs.test_blocks import schema_of, server_of
-from tests.exchange.given import exported, fill, looked_at, opened, spawn
+from tests.exchange.given import exported, fill, looked_at, opened, sealed, spawn
 from tests.projections.reading import rows
 from tests.support.raw import RUNS, raw
 
@@ -116,21 +113,11 @@ def test_one_in_memory_is_refused(made: Path) -> None:
         import_(made / "log.jsonl", allocations)
 
 
-def damaged_behind_its_digest(path: Path, line: int, old: bytes, new: bytes) -> None:
-    """Change a line, and the last one so that it fits the whole."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    assert old in lines[line - 1]
-    lines[line - 1] = lines[line - 1].replace(old, new)
-    path.write_bytes(b"".join(lines))
-    file = LineFile(path)
-    mark, offset = read_ended(file)
-    counts = {"decisions": mark.data["decisions"], "runs": mark.data["runs"]}
-    path.write_bytes(b"".join([*lines[:-1], ended_line(counts, file.digest(offset))]))  # type: ignore[arg-type]
-
-
 def test_nothing_is_imported_of_what_is_damaged(durable_url: str, lines: Path) -> None:
     """Red when rows are committed before the last one was read."""
-    damaged_behind_its_digest(lines, 28, b'"bucket":', b'"bucket":1')
+    written = lines.read_bytes().splitlines(keepends=True)
+    written[27] = written[27].replace(b'"bucket":', b'"bucket":1')
+    lines.write_bytes(sealed(written))
     with opened(durable_url) as allocations:
         with pytest.raises(ExportDamaged) as refused:
             import_(lines, allocations)
@@ -143,8 +130,7 @@ def test_nothing_is_imported_of_what_is_damaged(durable_url: str, lines: Path) -
 def test_nothing_is_imported_that_the_store_forbids(durable_url: str, lines: Path) -> None:
     """Red when the rules of the tables are put aside for an import."""
     written = lines.read_bytes().splitlines(keepends=True)
-    lines.write_bytes(b"".join([*written[:2], *written[3:]]))
-    damaged_behind_its_digest(lines, 1, b"", b"")
+    lines.write_bytes(sealed([*written[:2], *written[3:]]))
     with opened(durable_url) as allocations:
         with pytest.raises(ImportRefused) as refused:
             import_(lines, allocations)

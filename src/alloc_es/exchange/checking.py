@@ -16,8 +16,10 @@ from alloc_es.exchange.cloudevents import (
     event_line,
     is_canonical,
     parse,
+    place,
 )
 from alloc_es.exchange.line_file import LineFile
+from alloc_es.exchange.written import are_ends
 from alloc_es.store.recorder import LOGS, LogName
 
 
@@ -28,9 +30,8 @@ class Order:
         self.counts: dict[LogName, int] = dict.fromkeys(LOGS, 0)
         self.last: dict[LogName, int] = dict.fromkeys(LOGS, 0)
 
-    def admit(self, line: EventLine) -> None:
+    def admit(self, log: LogName, position: int) -> None:
         """Take the next event. Raises `NotALine` where it does not follow the one before it."""
-        position, log = line.stored.position, line.log
         if log == "decisions" and self.counts["runs"]:
             raise NotALine("a decision stands behind runs")
         if position <= self.last[log]:
@@ -61,7 +62,7 @@ def _ends(mark: EventLine | Mark) -> Mapping[LogName, int]:
     if mark.data.get("format") != FORMAT_VERSION:
         raise NotALine(f"its format is {mark.data.get('format')}, known is {FORMAT_VERSION}")
     ends = mark.data.get("ends")
-    if not isinstance(ends, dict) or not all(type(ends.get(log)) is int for log in LOGS):
+    if not are_ends(ends):
         raise NotALine("it does not say where the logs end")
     return {log: ends[log] for log in LOGS}
 
@@ -85,47 +86,71 @@ def check_whole(file: LineFile) -> None:
 
     Where its bytes have another digest than its last line says, it may be that another
     program has written the same events in a form of its own; then each line is looked at.
+    Where they have that digest, somebody else may have computed it: how many events there are
+    in their order, and up to which positions, is counted.
     """
     ended, offset = read_ended(file)
-    if file.digest(offset) != ended.data.get("sha256"):
+    if file.digest(offset) == ended.data.get("sha256"):
+        _Count(file, ended, offset).run()
+    else:
         _Search(file, ended, offset).run()
 
 
-class _Search:
-    """The search for the first line that is not as it was written."""
+class _Count:
+    """The count of the events between the first line and the last one."""
 
     def __init__(self, file: LineFile, ended: Mark, end: int) -> None:
         self._file = file
         self._ended = ended
         self._end = end
         self._order = Order()
-        self._generations: dict[str, int] = {}
-        self._written = sha256()
 
     def run(self) -> None:
-        """Raise `ExportDamaged`, unless the lines are those that were written."""
+        """Raise `ExportDamaged`, unless the first and the last line tell of these events."""
         ends, begin = read_began(self._file)
-        self._written.update(began_line(ends))
         for offset, text in self._file.lines(begin):
             if offset == self._end:
                 break
             try:
-                self._admit(parse(text.rstrip(b"\r\n")))
+                self._admit(text.rstrip(b"\r\n"))
             except NotALine as error:
                 raise self._file.damaged(offset, str(error)) from None
         counts = {log: self._ended.data.get(log) for log in LOGS}
         if counts != self._order.counts:
-            told = " and ".join(f"{count} {log}" for log, count in counts.items())
-            held = " and ".join(f"{count} {log}" for log, count in self._order.counts.items())
+            told, held = (
+                " and ".join(f"{many} {log}" for log, many in each.items())
+                for each in (counts, self._order.counts)
+            )
             raise self._file.damaged(self._end, f"it tells of {told}, and there are {held}")
+        for log, end in ends.items():
+            if end != (last := self._order.last[log]):
+                problem = f"it says that the {log} end at {end}, and the last of them is at {last}"
+                raise self._file.damaged(0, problem)
+
+    def _admit(self, text: bytes) -> None:
+        self._order.admit(*place(text))
+
+
+class _Search(_Count):
+    """The search for the first line that is not as it was written."""
+
+    def __init__(self, file: LineFile, ended: Mark, end: int) -> None:
+        super().__init__(file, ended, end)
+        self._generations: dict[str, int] = {}
+        self._written = sha256(began_line(read_began(file)[0]))
+
+    def run(self) -> None:
+        """Raise `ExportDamaged`, unless the lines are those that were written."""
+        super().run()
         if self._written.hexdigest() != self._ended.data.get("sha256"):
             problem = "the lines before it are not those whose SHA-256 it gives"
             raise self._file.damaged(self._end, problem)
 
-    def _admit(self, line: EventLine | Mark) -> None:
+    def _admit(self, text: bytes) -> None:
+        line = parse(text)
         if isinstance(line, Mark):
             raise NotALine(f"a line of the type {line.type} stands between events")
-        self._order.admit(line)
+        self._order.admit(line.log, line.stored.position)
         if line.log == "decisions":
             self._follow(line.stored.stream, line.stored.version)
         held = entry(line)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from alloc_es import codec
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import Event, Recorded, RunSpawned
-from alloc_es.store.recorder import LOGS, LogName, Stored
+from alloc_es.store.recorder import LOGS, UNLIMITED, LogName, Stored
 from alloc_es.wording import shown
 
 FORMAT_VERSION = 1
@@ -45,7 +45,7 @@ _LINE = re.compile(
     rb',"sequence":"(\d{20})","streamversion":"(\d+)"'
     rb',"digest":"([0-9a-f]{64})","data":'
 )
-_DIGEST = 8
+_LOG, _POSITION, _DIGEST = 2, 6, 8
 
 
 class NotALine(ValueError):
@@ -152,6 +152,18 @@ def parse(line: bytes) -> EventLine | Mark:
     return _parsed(line)
 
 
+def place(line: bytes) -> tuple[LogName, int]:
+    """The log and the position of an event's line, at whose data nobody looks if it is one of
+    ours. Raises `NotALine`."""
+    found = _LINE.match(line)
+    if found is not None:
+        return cast(LogName, found[_LOG].decode()), int(found[_POSITION])
+    parsed = parse(line)
+    if isinstance(parsed, Mark):
+        raise NotALine(f"a line of the type {parsed.type} stands between events")
+    return parsed.log, parsed.stored.position
+
+
 def entry(line: EventLine) -> Recorded[Any] | UnreadableEvent:
     """The event of a line, or why it can't be read. Raises `NotALine` where its time differs."""
     position, stream, version, topic, state = line.stored
@@ -246,6 +258,8 @@ def _event(
     if not _SEQUENCE.fullmatch(sequence) or not _NUMBER.fullmatch(version):
         raise NotALine(f"its sequence and streamversion are {sequence} and {version}")
     position = int(sequence)
+    if max(position, int(version)) > UNLIMITED:
+        raise NotALine(f"no store has the place {version} of a stream at position {position}")
     if event_id != f"{position}-{digest[:16]}":
         raise NotALine(f"its id {event_id} is not made of its sequence and digest")
     return EventLine(log, Stored(position, stream, int(version), topic, state), digest, time)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
-from alloc_es.evidence import Unreadable
+from alloc_es.evidence import Evidence, Unreadable
 from alloc_es.exchange.checking import Order, check_whole, read_began, read_ended
 from alloc_es.exchange.cloudevents import EventLine, Mark, NotALine, entry, parse
 from alloc_es.exchange.line_file import LineFile
@@ -16,7 +15,7 @@ from alloc_es.store.log import parts_up_to
 from alloc_es.store.recorder import UNLIMITED, LogName, Stored
 
 
-class CloudEventsFile:
+class CloudEventsFile(Evidence):
     """An export in CloudEvents, as evidence.
 
     Where it is opened, the whole file is read once and compared with the digest in its last
@@ -66,17 +65,6 @@ class CloudEventsFile:
     def close(self) -> None:
         """Nothing: no file is held open."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _entries(self, log: LogName, after: int, up_to: int) -> Iterator[Any]:
         for offset, line in self._lines(log, after, up_to):
             held = self._entry(offset, line)
@@ -108,7 +96,7 @@ class CloudEventsFile:
             if (line.log, log) == ("runs", "decisions") or line.stored.position > up_to:
                 return
             try:
-                order.admit(line)
+                order.admit(line.log, line.stored.position)
             except NotALine as error:
                 raise self._file.damaged(offset, str(error)) from None
             yield offset, line

@@ -94,7 +94,7 @@ class LineExport:
         if line.stored.position > self.ends[line.log]:
             return False
         entry(line)
-        self._order.admit(line)
+        self._order.admit(line.log, line.stored.position)
         self._digests[line.log] = line.digest
         return True
 

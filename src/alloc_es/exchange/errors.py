@@ -31,7 +31,7 @@ class ExportExists(Refusal):
         self.problem = problem
         super().__init__(
             f"{self.path} is there already and {problem}; nothing was written: "
-            f"export to another place, remove it, or give --force to replace an export"
+            f"export to another place, or remove it; --force replaces an export"
         )
 
 

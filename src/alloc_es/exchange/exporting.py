@@ -1,9 +1,6 @@
 """Exporting both logs of a store, or of another export, to a place of its own."""
 
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, get_args
@@ -12,11 +9,10 @@ from alloc_es.errors import AllocationError, InvalidSetting
 from alloc_es.evidence import Evidence
 from alloc_es.exchange.cloudevents_writing import LineExport, write_lines
 from alloc_es.exchange.errors import ExportExists
-from alloc_es.exchange.files import PART, part_of, settle
+from alloc_es.exchange.files import part_of, settle
 from alloc_es.exchange.opening import open_export
-from alloc_es.exchange.parquet import DECISIONS, MANIFEST
 from alloc_es.exchange.parquet_writing import write_tables
-from alloc_es.exchange.run_file import is_run_file
+from alloc_es.exchange.places import alone_at, refuse_others, remove
 from alloc_es.exchange.written import Report, Written, continues
 from alloc_es.store.recorder import LogName
 from alloc_es.wording import shown
@@ -57,8 +53,9 @@ def export(
     it has checked that. The same log gives the same bytes.
 
     Raises `ExportExists` where `target` is something that is no earlier export of the same
-    log, unless `force` is given; `InvalidSetting`; and what the evidence raises. What the file
-    system refuses leaves as an `OSError`.
+    log, unless `force` is given, and where what lies beside it under `.part` is no export
+    that was interrupted; `InvalidSetting`; and what the evidence raises. What the file system
+    refuses leaves as an `OSError`.
     """
     if format not in get_args(Format):
         raise InvalidSetting("format", f"{shown(format)} is none of {', '.join(get_args(Format))}")
@@ -73,10 +70,10 @@ def export(
         _refuse_another(evidence, target, force=force)
     write = write_lines if format == "cloudevents" else write_tables
     part = part_of(target)
-    with _alone_at(part, is_directory=format == "parquet"):
+    with alone_at(part, is_directory=format == "parquet"):
         written = write(evidence, part, report)
         if target.is_dir() or part.is_dir():
-            _remove(target)
+            remove(target)
         settle(part, target)
     return _exported(str(target), format, written)
 
@@ -86,34 +83,10 @@ def _exported(where: str, format: Format, written: Written) -> Exported:
     return Exported(where, format, ends, counts["decisions"], counts["runs"], kept)
 
 
-@contextmanager
-def _alone_at(part: Path, *, is_directory: bool) -> Iterator[None]:
-    """A place to write to that nobody else writes to meanwhile."""
-    # Here, because not every system has it, and the command line is imported on all of them.
-    import fcntl
-
-    if part.is_dir() != is_directory:
-        _remove(part)
-    if is_directory:
-        part.mkdir(exist_ok=True)
-    else:
-        part.touch()
-    descriptor = os.open(part, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise InvalidSetting("target", f"another process writes to {part}") from error
-    finally:
-        os.close(descriptor)
-
-
 def _refuse_another(evidence: Evidence, target: Path, *, force: bool) -> None:
     """Raise `ExportExists` where what is there would be missed."""
     if target.is_dir():
-        others = [each.name for each in target.iterdir() if not _is_ours(each)]
-        if others:
-            raise ExportExists(target, f"holds {sorted(others)[0]}, which is no part of an export")
+        refuse_others(target)
     elif not target.is_file():
         raise ExportExists(target, "is no file")
     if not force and any(target.iterdir() if target.is_dir() else [target]):
@@ -124,16 +97,3 @@ def _refuse_another(evidence: Evidence, target: Path, *, force: bool) -> None:
             raise ExportExists(target, f"is no whole export: {error}") from error
         if not same:
             raise ExportExists(target, "holds an export of another log")
-
-
-def _is_ours(path: Path) -> bool:
-    name = path.name.removesuffix(PART)
-    return name in (DECISIONS, MANIFEST) or is_run_file(name)
-
-
-def _remove(path: Path) -> None:
-    """Remove an export, or what there is of one; nothing where there is none."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -23,10 +23,16 @@ class Line(NamedTuple):
 
 
 class LineFile:
-    """A file of lines. Raises `InvalidSetting` where it can't be opened."""
+    """A file of lines. Raises `InvalidSetting` where it can't be opened, or is no file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # A pipe can be read once, from its beginning.
+        if path.exists() and not path.is_file():
+            problem = (
+                f"{path} is no file, and an export is looked at in many places: store it as one"
+            )
+            raise InvalidSetting("path", problem)
         with self._opened() as file:
             self.size = file.seek(0, 2)
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from alloc_es import codec
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
-from alloc_es.evidence import Unreadable
+from alloc_es.evidence import Evidence, Unreadable
 from alloc_es.exchange.arrow import arrow, batch_of, in_words, rows_of, schema_of
 from alloc_es.exchange.decision_columns import DECISION_COLUMNS, decision_entry, decision_row
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.files import sha256_of, written_whole
 from alloc_es.exchange.parquet_runs import RunFiles
+from alloc_es.exchange.written import are_ends
 from alloc_es.identity import RunId, TenantId, WorkflowKey, run_stream
 from alloc_es.store.log import parts_up_to
 from alloc_es.store.recorder import LOGS, UNLIMITED, LogName, Stored
@@ -63,14 +63,26 @@ def read_decisions(path: Path) -> Iterator[Stored]:
             yield stored
 
 
-def _row_groups(path: Path) -> Iterator[dict[str, list[Any]]]:
+def _last_position(path: Path) -> int:
+    """The position in the last row of a file of decisions, 0 where it has none."""
+    last = 0
+    for positions in _row_groups(path, ["position"], lambda table: table["position"].to_pylist()):
+        last = positions[-1] if positions else last
+    return last
+
+
+def _row_groups(
+    path: Path,
+    names: Sequence[str] = tuple(DECISION_COLUMNS),
+    made: Callable[[Any], Any] = rows_of,
+) -> Iterator[Any]:
     pa = arrow()
     try:
         with pa.parquet.ParquetFile(path) as file:
             if not file.schema_arrow.equals(schema_of(DECISION_COLUMNS)):
                 raise ExportDamaged(path, None, "its columns are not those of decisions")
             for number in range(file.metadata.num_row_groups):
-                yield rows_of(file.read_row_group(number))
+                yield made(file.read_row_group(number, columns=list(names)))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ExportDamaged(path, None, f"it can't be read: {in_words(error)}") from error
 
@@ -91,7 +103,7 @@ def write_manifest(directory: Path, ends: Mapping[LogName, int]) -> None:
         part.write_text(f"{json.dumps(said, indent=2)}\n")
 
 
-class ParquetExport:
+class ParquetExport(Evidence):
     """An export in Parquet, as evidence.
 
     Where it is opened, each file is compared with the manifest, unless `check` is False. What
@@ -105,21 +117,34 @@ class ParquetExport:
         self._manifest = _manifest(directory / MANIFEST)
         self._runs = RunFiles(directory)
         if [asdict(file) for file in self._runs.files] != self._manifest["runs"]:
-            problem = "the files of runs beside it are not those that it tells of"
-            raise ExportDamaged(directory / MANIFEST, None, problem)
+            raise self._untrue("the files of runs beside it are not those that it tells of")
+        self._hold_end("runs", self._runs.last)
         if check:
             self._check()
 
     def _check(self) -> None:
+        names = {DECISIONS, *(file.name for file in self._runs.files)}
+        if set(self._manifest["sha256"]) != names:
+            raise self._untrue("the files whose SHA-256 it has are not those beside it")
         for name, told in self._manifest["sha256"].items():
             path = self._directory / name
-            if not path.exists() or sha256_of(path) != told:
+            if not path.is_file() or sha256_of(path) != told:
                 # It names the row, if it is one.
                 for _ in read_decisions(path) if name == DECISIONS else ():
                     pass
                 self._runs.check()
                 problem = f"its SHA-256 is not the one in {MANIFEST}"
                 raise ExportDamaged(path, None, problem)
+        self._hold_end("decisions", _last_position(self._directory / DECISIONS))
+
+    def _hold_end(self, log: LogName, last: int) -> None:
+        """Raise `ExportDamaged`, unless the last event of a log is where the log ends."""
+        if (end := self.ends()[log]) != last:
+            problem = f"it says that the {log} end at {end}, and the last of them is at {last}"
+            raise self._untrue(problem)
+
+    def _untrue(self, problem: str) -> ExportDamaged:
+        return ExportDamaged(self._directory / MANIFEST, None, problem)
 
     def ends(self) -> Mapping[LogName, int]:
         """The last position of each log when the export began."""
@@ -175,25 +200,14 @@ class ParquetExport:
         """Close the files."""
         self._runs.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 def _manifest(path: Path) -> dict[str, Any]:
     """What a manifest says, as far as it is used. Raises `ExportDamaged`."""
     try:
         said: dict[str, Any] = json.loads(path.read_bytes())
         known = (said["type"], said["format"]) == (TYPE, FORMAT_VERSION)
-        whole = DECISIONS in said["sha256"] and isinstance(said["runs"], list)
-        if not known or not whole or not all(type(said["ends"][log]) is int for log in LOGS):
+        whole = isinstance(said["sha256"], dict) and isinstance(said["runs"], list)
+        if not known or not whole or not are_ends(said["ends"]):
             raise ValueError(f"it is not that of an export of format {FORMAT_VERSION}")
     except OSError as error:
         problem = f"{error.strerror}: without it the export is not whole"

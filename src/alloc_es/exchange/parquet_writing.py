@@ -10,10 +10,11 @@ from alloc_es import codec
 from alloc_es.evidence import Evidence
 from alloc_es.exchange.arrow import arrow
 from alloc_es.exchange.errors import ExportDamaged
-from alloc_es.exchange.files import part_of, sync
+from alloc_es.exchange.files import part_of, written_whole
 from alloc_es.exchange.parquet import (
     DECISIONS,
     MANIFEST,
+    TYPE,
     read_decisions,
     write_decisions,
     write_manifest,
@@ -54,20 +55,27 @@ def write_tables(evidence: Evidence, part: Path, report: Report) -> Written:
 
 def _begun(part: Path, evidence: Evidence) -> Mapping[LogName, int]:
     """Empty the directory, and say to which ends the export is to go."""
+    # First, so that nothing is gone on behind files of which only some are left.
+    _pin(part, {})
     for path in part.iterdir():
-        path.unlink()
+        if path != part_of(part / MANIFEST):
+            path.unlink()
     ends = {log: evidence.ends()[log] for log in LOGS}
-    pinned = part_of(part / MANIFEST)
-    pinned.write_text(json.dumps(ends))
-    sync(pinned)
+    _pin(part, ends)
     return ends
+
+
+def _pin(part: Path, ends: Mapping[LogName, int]) -> None:
+    """Say whose directory it is, and to which ends the export in it is to go."""
+    with written_whole(part_of(part / MANIFEST)) as path:
+        path.write_text(json.dumps({"type": f"{TYPE}.began", "ends": ends}, indent=2))
 
 
 def _found(part: Path, evidence: Evidence) -> Mapping[LogName, int] | None:
     """To which ends an interrupted export of the same log was to go; None where there is none."""
     with suppress(OSError, KeyError, TypeError, ValueError, ExportDamaged):
         said = json.loads(part_of(part / MANIFEST).read_bytes())
-        ends: dict[LogName, int] = {log: said[log] for log in LOGS}
+        ends: dict[LogName, int] = {log: said["ends"][log] for log in LOGS}
         now = evidence.ends()
         RunFiles(part).check()
         whole = _done(part)["decisions"] in (0, ends["decisions"])

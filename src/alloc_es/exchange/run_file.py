@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from alloc_es.exchange.arrow import arrow, in_words, rows_of, schema_of
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.run_columns import RUN_COLUMNS, NotAsWritten, RunColumns, RunRow
 from alloc_es.identity import run_stream
+from alloc_es.wording import shown
 
 FACTS = b"alloc_es"
 """The key in a file's own metadata under which a `RunFile` is."""
@@ -34,6 +35,12 @@ class RunFile:
     last: int
     rows: int
     digest: str
+
+    def check(self) -> None:
+        """Raise `TypeError` where something is of another type, which a file may say."""
+        for field in fields(self):
+            if type(value := getattr(self, field.name)) is not field.type:
+                raise TypeError(f"its {field.name} is {shown(value)}")
 
 
 def is_run_file(name: str) -> bool:
@@ -67,6 +74,7 @@ class OpenRunFile:
             self.parquet = pa.parquet.ParquetFile(path)
             facts = json.loads(self.parquet.metadata.metadata[FACTS])
             self.facts = RunFile(**facts)
+            self.facts.check()
         except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
             problem = f"it is no whole file of runs: {in_words(error)}"
             raise ExportDamaged(path, None, problem) from error

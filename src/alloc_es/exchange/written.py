@@ -1,11 +1,11 @@
 """What exports in either format have in common while they are written."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from alloc_es import codec
 from alloc_es.evidence import Evidence
-from alloc_es.store.recorder import LOGS, LogName
+from alloc_es.store.recorder import LOGS, UNLIMITED, LogName
 
 Report = Callable[[int, int], None]
 """Called with how many positions of both logs are done, and of how many."""
@@ -18,6 +18,13 @@ class Written(NamedTuple):
     ends: Mapping[LogName, int]
     counts: Mapping[LogName, int]
     kept: int
+
+
+def are_ends(said: Any) -> TypeGuard[Mapping[LogName, int]]:
+    """Whether what a file says of the last positions of both logs can be that."""
+    return isinstance(said, dict) and all(
+        type(said.get(log)) is int and 0 <= said[log] <= UNLIMITED for log in LOGS
+    )
 
 
 def has_at(evidence: Evidence, log: LogName, position: int, digest: str | None) -> bool:
