@@ -1,6 +1,6 @@
 """An audit of one tenant, or since a time, tells of that, and holds it against all there is."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -24,6 +24,9 @@ def broken_twice(logs: Logs) -> Logs:
     forged = logs.run(of_tenant(logs, "acme")[0], bucket=-1)
     forged = forged.run(of_tenant(logs, "beta")[0], bucket=-2)
     return forged._replace(decisions=edited(logs.decisions, logs.place(11), previous_digest=None))
+
+
+PAGE = "alloc_es.audit.since._PAGE"
 
 
 def test_one_tenants_audit_tells_nothing_of_another(copy: Copy, logs: Logs) -> None:
@@ -121,8 +124,11 @@ def test_a_time_behind_all_leaves_nothing_to_check(copy: Copy, logs: Logs) -> No
     assert [each.rule for each in found(early)] == [each.rule for each in found(copy.audited())]
 
 
-def test_a_search_that_meets_rows_that_are_no_events_goes_on(copy: Copy, logs: Logs) -> None:
+def test_a_search_that_meets_rows_that_are_no_events_goes_on(
+    copy: Copy, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Red when a row without a time is taken for one of before the time."""
+    monkeypatch.setattr(PAGE, 3)
     forged = logs
     for place in range(len(logs.runs)):
         forged = forged.run(place, recorded_at=START + timedelta(hours=place))
@@ -141,10 +147,35 @@ def test_what_is_no_tenant_and_no_time_is_refused(copy: Copy) -> None:
         audit(copy.url, since=datetime(2026, 1, 1))  # noqa: DTZ001
 
 
+def test_a_few_wrong_clocks_hide_nothing_from_a_search_by_time(
+    copy: Copy, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when one run that says it is old is believed for all that lie before it."""
+    monkeypatch.setattr(PAGE, 5)
+    forged = logs.run(3, bucket=-1)
+    for place in range(len(logs.runs) // 4, len(logs.runs), 4):
+        forged = forged.run(place, recorded_at=datetime(2000, 1, 1, tzinfo=UTC))
+    copy.hold(forged)
+    assert [each.position for each in found(audit(copy.url, since=START))] == [4]
+
+
+FIRST, LAST = (datetime(*day, tzinfo=UTC) for day in ((1, 1, 1), (9999, 12, 31)))
+
+
+@pytest.mark.parametrize("since", [FIRST, LAST])
+def test_the_whole_log_and_nothing_of_it_are_asked_for_by_any_time(
+    copy: Copy, logs: Logs, since: datetime
+) -> None:
+    """Red when the hour before the first time there is has no time."""
+    copy.hold(logs)
+    assert audit(copy.url, since=since).runs == (len(logs.runs) if since == FIRST else 0)
+
+
 def test_archives_that_hold_nothing_since_a_time_are_not_needed(
-    sqlite_url: str, tmp_path: Path
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Red when the search for a time asks for an archive, or passes over what may be in one."""
+    monkeypatch.setattr(PAGE, 1)
     hours = chain([0] * 9, [5, 5], repeat(6))
     clock = (START + timedelta(hours=hour) for hour in hours)
     with connect(sqlite_url, clock=lambda: next(clock)) as allocations:
@@ -160,3 +191,10 @@ def test_archives_that_hold_nothing_since_a_time_are_not_needed(
         audit(sqlite_url, since=START + timedelta(minutes=30))
     whole = audit(sqlite_url, since=START, archives=[tmp_path / "first"])
     assert (found(whole), whole.runs) == ([], 10)
+
+
+def test_a_tenant_without_events_is_refused(copy: Copy, logs: Logs) -> None:
+    """Red when a misspelt tenant is clean."""
+    copy.hold(logs)
+    with pytest.raises(InvalidSetting, match="acmee has no event in"):
+        audit(copy.url, tenant_id="acmee")
