@@ -146,7 +146,8 @@ def test_an_export_in_the_other_format_is_not_removed_while_it_is_written(
 def test_a_pipe_is_no_export(tmp_path: Path, sqlite_url: str) -> None:
     """Red when what can be read once only is read, and waited for."""
     os.mkfifo(tmp_path / "pipe")
-    with opened(sqlite_url) as allocations:
+    # Nobody would have to wait until it is opened at its other end.
+    with (tmp_path / "pipe").open("r+b", buffering=0), opened(sqlite_url) as allocations:
         for read in (open_evidence, lambda path: import_(path, allocations)):
             with pytest.raises(InvalidSetting, match="pipe is no file, and an export is"):
                 read(tmp_path / "pipe")
