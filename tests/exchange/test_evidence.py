@@ -1,11 +1,17 @@
 """An export answers what the store would answer."""
 
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from alloc_es import WorkflowKey
 from alloc_es.errors import UnreadableEvent
+from alloc_es.events import Recorded
 from alloc_es.evidence import Unreadable, open_evidence
 from alloc_es.exchange import export
 from alloc_es.identity import RunId, TenantId
@@ -20,6 +26,7 @@ from tests.exchange.given import (
     stored,
     told,
 )
+from tests.support.raw import DECISIONS, RUNS
 
 
 def test_an_export_has_the_rows_of_the_store(odd_url: str, export_path: Path) -> None:
@@ -103,6 +110,37 @@ def test_every_store_is_exported_alike(store_url: str, tmp_path: Path) -> None:
             expected = stored(store)
             for format in FORMATS:
                 assert looked_at(exported(store, tmp_path, format)) == expected
+
+
+def test_text_where_bytes_belong_is_no_event_in_an_export_either(
+    made: Path, tmp_path: Path
+) -> None:
+    """Red when what a store does not read as an event is one in its export, or a `TypeError`."""
+    path = Path(shutil.copy(made / "alloc.db", tmp_path))
+    with closing(sqlite3.connect(path)) as database, database:
+        for table, changed, as_stored in ((RUNS, 3, "9"), (DECISIONS, 4, "5")):
+            database.execute(f"DROP TRIGGER {table}_no_update")
+            update = f"UPDATE {table} SET state = {{}} WHERE notification_id = {{}}"
+            database.execute(update.format("CAST(state AS TEXT)", changed))
+            database.execute(update.format(as_stored, changed + 1))
+    with open_evidence(f"sqlite:///{path}") as store:
+        for format in FORMATS:
+            with open_evidence(exported(store, tmp_path, format)) as held:
+                assert stored(held) == stored(store)
+                assert unreadable(held.runs()) == unreadable(store.runs())
+                assert unreadable(held.runs()).keys() >= {3, 4}
+                assert unreadable(held.decisions()) == unreadable(store.decisions())
+                assert unreadable(held.decisions()).keys() >= {4, 5}
+                for evidence in (store, held):
+                    with pytest.raises(UnreadableEvent):
+                        evidence.history(WorkflowKey.parse("acme", "triage/é"))
+                    with pytest.raises(UnreadableEvent):
+                        evidence.run(TenantId("acme"), RunId("early 2"))
+
+
+def unreadable(entries: Iterable[Recorded[Any] | Unreadable]) -> dict[int, str]:
+    """Position of each row that is no event → the digest of its bytes."""
+    return {each.position: each.digest for each in entries if isinstance(each, Unreadable)}
 
 
 def test_an_export_of_an_export_is_the_same_in_both_formats(

@@ -19,7 +19,14 @@ from eventsourcing.utils import Environment, EnvType
 from alloc_es import codec
 from alloc_es.errors import AllocationError, UnreadableEvent
 from alloc_es.events import DecisionEvent, E, Event, Recorded
-from alloc_es.store.recorder import UNLIMITED, LogRecorder, RunGroup, Stored, StoreFactory
+from alloc_es.store.recorder import (
+    UNLIMITED,
+    LogRecorder,
+    RunGroup,
+    Stored,
+    StoreFactory,
+    stored_bytes,
+)
 
 PAGE = 1_000
 """How many events are read from the store at a time."""
@@ -197,8 +204,7 @@ class EventLog(Application[str], Generic[E]):
 def _in_bytes(row: Sequence[Any]) -> Stored:
     """A row as it is stored, also where other hands have put text: SQLite takes it."""
     position, stream, version, topic, state = row
-    state = state if isinstance(state, bytes) else str(state).encode()
-    return Stored(position, stream, version, topic, state)
+    return Stored(position, stream, version, topic, stored_bytes(state))
 
 
 def parts_up_to(end: int, size: int = 5 * BLOCK) -> list[tuple[int, int]]:

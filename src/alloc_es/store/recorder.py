@@ -187,8 +187,18 @@ def notification(row: Any) -> Notification:
         originator_id=row["originator_id"],
         originator_version=row["originator_version"],
         topic=row["topic"],
-        state=bytes(row["state"]),
+        state=stored_bytes(row["state"]),
     )
+
+
+def stored_bytes(state: Any) -> bytes:
+    """The bytes of a row.
+
+    SQLite takes values of any type into any column. One that other hands have put there, and
+    that is none of bytes, is given as JSON, a text in quotes: so no reader, of whatever was
+    made of it, takes it for an event.
+    """
+    return state if type(state) is bytes else json.dumps(state, ensure_ascii=False).encode()
 
 
 class StoreFactory(InfrastructureFactory[Any]):
