@@ -13,7 +13,7 @@ from alloc_es import WorkflowKey
 from alloc_es.errors import UnreadableEvent
 from alloc_es.events import Recorded
 from alloc_es.evidence import Unreadable, open_evidence
-from alloc_es.exchange import export
+from alloc_es.exchange import Format, export
 from alloc_es.identity import RunId, TenantId
 from tests.exchange.given import (
     FORMATS,
@@ -136,6 +136,26 @@ def test_text_where_bytes_belong_is_no_event_in_an_export_either(
                         evidence.history(WorkflowKey.parse("acme", "triage/é"))
                     with pytest.raises(UnreadableEvent):
                         evidence.run(TenantId("acme"), RunId("early 2"))
+
+
+def test_a_row_below_all_positions_is_not_left_out(
+    made: Path, tmp_path: Path, format: Format
+) -> None:
+    """Red when an export lacks a row of the store and does not say so."""
+    path = Path(shutil.copy(made / "alloc.db", tmp_path))
+    for table in (RUNS, DECISIONS):
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA ignore_check_constraints = ON")
+            database.execute(f"DROP TRIGGER {table}_append")
+            database.execute(
+                f"INSERT INTO {table} SELECT -5, 'elsewhere', 1, topic, state FROM {table} LIMIT 1"
+            )
+        with (
+            open_evidence(f"sqlite:///{path}") as store,
+            pytest.raises(UnreadableEvent, match=r"of elsewhere.*it lies at position -5"),
+        ):
+            exported(store, tmp_path, format)
+    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def unreadable(entries: Iterable[Recorded[Any] | Unreadable]) -> dict[int, str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, get_args
 
-from alloc_es.errors import AllocationError, InvalidSetting
+from alloc_es.errors import AllocationError, InvalidSetting, UnreadableEvent
 from alloc_es.evidence import Evidence
 from alloc_es.exchange.cloudevents_writing import LineExport, write_lines
 from alloc_es.exchange.errors import ExportExists
@@ -14,7 +14,7 @@ from alloc_es.exchange.opening import open_export
 from alloc_es.exchange.parquet_writing import write_tables
 from alloc_es.exchange.places import alone_at, refuse_others, remove
 from alloc_es.exchange.written import Report, Written, continues
-from alloc_es.store.recorder import LogName
+from alloc_es.store.recorder import LOGS, LOWEST, LogName
 from alloc_es.wording import shown
 
 Format = Literal["cloudevents", "parquet"]
@@ -55,10 +55,12 @@ def export(
     Raises `ExportExists` where `target` is something that is no earlier export of the same
     log, unless `force` is given, and where what lies beside it under `.part` is no export
     that was interrupted; `InvalidSetting`; and what the evidence raises. What the file system
-    refuses leaves as an `OSError`.
+    refuses leaves as an `OSError`. A row at a position below 1, which only other hands can
+    have written, is an `UnreadableEvent`.
     """
     if format not in get_args(Format):
         raise InvalidSetting("format", f"{shown(format)} is none of {', '.join(get_args(Format))}")
+    _refuse_below_all(evidence)
     if not isinstance(target, Path):
         if format != "cloudevents":
             raise InvalidSetting("target", "Parquet is written to a directory, not to a stream")
@@ -81,6 +83,14 @@ def export(
 def _exported(where: str, format: Format, written: Written) -> Exported:
     ends, counts, kept = written
     return Exported(where, format, ends, counts["decisions"], counts["runs"], kept)
+
+
+def _refuse_below_all(evidence: Evidence) -> None:
+    """Raise `UnreadableEvent` where an export would leave something out."""
+    for log in LOGS:
+        for position, stream, version, topic, _ in evidence.stored(log, LOWEST, 0):
+            problem = f"it lies at position {position}, and an export holds those from 1 up"
+            raise UnreadableEvent(stream, version, topic, problem)
 
 
 def _refuse_another(evidence: Evidence, target: Path, *, force: bool) -> None:

@@ -175,7 +175,9 @@ class ParquetExport(Evidence):
             yield from (row.stored for row in self._runs.rows(after, up_to=up_to))
             return
         for stored in read_decisions(self._directory / DECISIONS):
-            if after < stored.position <= up_to:
+            if stored.position > up_to:
+                return
+            if stored.position > after:
                 yield stored
 
     def parts(self) -> Sequence[tuple[int, int]]:
