@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -171,9 +171,29 @@ class Archives:
 def attach(directories: Sequence[Path], known: Sequence[Archive]) -> Archives:
     """The archives in some directories, which a store must know as they are.
 
+    One that is no archive may hold archives, of which those are read that the store knows.
     Raises `ArchiveMismatch` for another one, and `InvalidSetting` where `pyarrow` is missing.
     """
-    return Archives([AttachedArchive(each, known_manifest(each, known)) for each in directories])
+    found = [each for given in directories for each in _archives_in(given, known)]
+    return Archives([AttachedArchive(each, known_manifest(each, known)) for each in found])
+
+
+def _archives_in(directory: Path, known: Sequence[Archive]) -> Sequence[Path]:
+    """A directory, or in its place those in it that are archives."""
+    if (directory / MANIFEST).exists():
+        return [directory]
+    names = {each.name for each in known}
+    held = [path.parent for path in sorted(directory.glob(f"*/{MANIFEST}"))]
+    return [each for each in held if _is_meant(each, names)] or held or [directory]
+
+
+def _is_meant(directory: Path, names: Set[str]) -> bool:
+    """Whether a manifest is that of an archive of these names, or can't be told from one."""
+    try:
+        said = json.loads((directory / MANIFEST).read_bytes())
+        return said["type"] == _TYPE and said["name"] in names
+    except (OSError, TypeError, KeyError, ValueError):
+        return True
 
 
 def known_manifest(directory: Path, known: Sequence[Archive]) -> Manifest:

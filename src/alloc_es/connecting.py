@@ -52,9 +52,9 @@ def connect(
     may take as long again, a run that is being recorded as long again but at most 1 second;
     `connect` itself gives up on a server that can't be reached after 2. The allocations of the
     `cached_workflows` workflows used last are kept in memory: about 1 KB each, and 3 KB
-    where runs are spawned. `archives` are directories of `alloc_es.archiving.archive`, from which
-    the runs are read that were moved there; what is in others is refused, with `RunsArchived` or
-    `RunArchived`. `clock`, `new_id` (for command ids and salts) and `patience`
+    where runs are spawned. `archives` are directories of `alloc_es.archiving.archive`, or such as
+    hold some of them, from which the runs are read that were moved there; what is in others is
+    refused, with `RunsArchived` or `RunArchived`. `clock`, `new_id` (for command ids and salts) and `patience`
     replace the sources of time, randomness and waiting.
 
     Raises `InvalidSetting`, `ArchiveMismatch`, `StoreUnavailable` (also `StoreNotInitialised`

@@ -84,6 +84,22 @@ def test_an_archive_may_be_copied_and_called_otherwise(archived: Filled) -> None
         assert list(allocations.runs()) == archived.runs
 
 
+def test_a_directory_of_archives_is_given_at_once(archived: Filled, tmp_path: Path) -> None:
+    """Red when archives of other stores, or exports, are not passed over, or damage is."""
+    place = archived.home / "archives"
+    place.mkdir()
+    shutil.move(archived.home / "first", place / "2026-10")
+    with filled(f"sqlite:///{tmp_path / 'other.db'}", place) as other:
+        other.archive(5, "of the other")
+    (place / "export").mkdir()
+    name_no_archive(place / "export")
+    with archived.reopened("archives") as allocations:
+        assert list(allocations.runs()) == archived.runs
+    (place / "2026-10" / MANIFEST).write_text("{")
+    with pytest.raises(ArchiveMismatch, match=r"2026-10.*not that of an archive"):
+        archived.reopened("archives")
+
+
 def test_a_byte_that_was_changed_is_found_before_a_run_is_given_out(archived: Filled) -> None:
     """Red when files are read without a look at their bytes."""
     file = file_of(archived.home / "first")
