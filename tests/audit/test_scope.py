@@ -10,6 +10,7 @@ from alloc_es import InvalidIdentifier, InvalidSetting, RunsArchived, connect
 from alloc_es.archiving import archive
 from alloc_es.audit import audit
 from alloc_es.audit.since import SKEW
+from alloc_es.codec import encode_as
 from tests.audit.forging import Copy, Place, found
 from tests.audit.given import START, Logs, rows
 from tests.rules.given import edited
@@ -199,3 +200,20 @@ def test_a_tenant_without_events_is_refused(copy: Copy, logs: Logs) -> None:
     copy.hold(logs)
     with pytest.raises(InvalidSetting, match="acmee has no event in"):
         audit(copy.url, tenant_id="acmee")
+
+
+def test_a_log_without_digests_is_not_said_to_be_chained(copy: Copy, logs: Logs) -> None:
+    """Red when a log that pretends to be older than the chain keeps it without a word."""
+    before = (
+        [
+            stored._replace(state=encode_as(each.event, 1))
+            for each, stored in zip(log, rows(log), strict=True)
+        ]
+        for log in logs
+    )
+    copy.write(*before)
+    report = audit(copy.url)
+    (rule,) = (each for each in report.rules if each.name == "chain")
+    events = len(logs.decisions) + len(logs.runs)
+    said = f"{events} of {events} events carry no digest, as before release 0.5"
+    assert (found(report), rule.outcome, rule.note) == ([], "not checked", said)

@@ -301,3 +301,22 @@ def test_a_position_that_nobody_gave_out_is_audited_in_few_parts(copy: Copy, log
     with open_evidence(copy.url) as evidence:
         assert len(evidence.parts()) <= 256
     assert found(copy.audited()) == []
+
+
+def test_the_note_of_a_seal_says_what_it_is_about_and_what_is_under_none(
+    copy: Copy, logs: Logs
+) -> None:
+    """Red when a seal of the end of a log passes for one of all of it."""
+    copy.hold(logs.until(4))
+    first = sealed(copy.url)
+    copy.hold(logs)
+    second = sealed(copy.url, first)
+    (early, late, both) = (
+        next(rule.note for rule in copy.audited(seals=seals).rules if rule.name == "seal")
+        for seals in ([first], [second], [first, second])
+    )
+    runs = logs.runs[-1].position
+    assert f"runs 1 to {first.runs.up_to} of {runs}, sealed" in early
+    assert f"SHA-256 {first.digest}" in early
+    missing = "what is before them is not checked: give the seal before it, too"
+    assert (missing in early, missing in late, missing in both) == (False, True, False)

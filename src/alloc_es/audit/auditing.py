@@ -16,7 +16,7 @@ from alloc_es.audit.repeated_ids import repeated_ids, repeated_names
 from alloc_es.audit.report import NUMBERS, AuditReport, RuleReport
 from alloc_es.audit.run_pass import PartResult, Scope, pass_over, verified_too_early
 from alloc_es.audit.samples import sample_findings, samples_of, verdicts
-from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges, unsealed
+from alloc_es.audit.seals import Seal, seal_findings, sealed_ranges, sealed_words
 from alloc_es.audit.since import first_since
 from alloc_es.audit.unreadable import unreadable_decision
 from alloc_es.audit.workers import Assignment, Part, checked_by_processes
@@ -229,15 +229,20 @@ class _Audit:
 
     def note_unchained(self) -> None:
         """Say how many events carry no digest: what they were before is not proved."""
-        if self._unchained:
-            events = numbered(self._unchained, "event")
-            self._notes["chain"] = f"{events} of releases before 0.5 carry no digest"
+        events = self._decisions + self._runs
+        if not self._unchained:
+            return
+        of = numbered(events, "event")
+        problem = f"{self._unchained:,} of {of} carry no digest, as before release 0.5"
+        self._notes["chain"] = problem
+        if self._unchained == events:
+            self._unchecked["chain"] = problem
 
     def check_seals(self) -> None:
         """Hold the logs against what was sealed."""
         if not self._seals:
             self._unchecked["seal"] = "no seal was given (--seal)"
-        self._notes["seal"] = unsealed(self._seals)
+        self._notes["seal"] = sealed_words(self._seals, self.ends)
         for seal, digests in zip(self._seals, self._sealed, strict=True):
             self._findings.extend(
                 seal_findings(seal, self._timeline, self.ends, digests, self._scope.tenant_id)

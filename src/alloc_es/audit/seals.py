@@ -224,12 +224,20 @@ def sealed_ranges(seals: Sequence[Seal], name: LogName) -> list[tuple[int, int]]
     return [(seal.log(name).after, seal.log(name).up_to) for seal in seals]
 
 
-def unsealed(seals: Sequence[Seal]) -> str:
-    """Which earlier seals are missing, and so what is sealed and not checked; empty for none."""
+def sealed_words(seals: Sequence[Seal], ends: Mapping[LogName, int]) -> str:
+    """What each seal is about, and what is behind it, or before it and under no seal given."""
     given = {seal.digest for seal in seals}
-    return "; ".join(
-        f"positions 1 to {seal.decisions.after} of the decisions and 1 to {seal.runs.after} of the "
-        f"runs are not checked: give the seal before that of {seal.sealed_at:%Y-%m-%d %H:%M}, too"
-        for seal in seals
-        if seal.previous is not None and seal.previous not in given
-    )
+    return "; ".join(_words(seal, ends, known=seal.previous in given) for seal in seals)
+
+
+def _words(seal: Seal, ends: Mapping[LogName, int], *, known: bool) -> str:
+    covered = " and ".join(f"{log} {_range(seal.log(log))} of {ends[log]:,}" for log in LOGS)
+    said = f"{covered}, sealed {seal.sealed_at:%Y-%m-%d %H:%M} UTC, SHA-256 {seal.digest}"
+    begins = [seal.log(log).after for log in LOGS]
+    if known or not any(begins):
+        return said
+    return f"{said}; what is before them is not checked: give the seal before it, too"
+
+
+def _range(log: SealedLog) -> str:
+    return f"{log.after + 1:,} to {log.up_to:,}" if log.up_to > log.after else "none"

@@ -82,10 +82,13 @@ class Rows:
     def _blocks(self) -> Iterator[RenderableType]:
         for title, details in zip(self.titles, self.details, strict=True):
             yield Text(title, style="bold", overflow="fold")
+            told = [detail for detail in details if detail]
             lines = Table.grid(padding=(0, 0, 0, 2))
-            for detail in filter(None, details):
+            for detail in told:
                 lines.add_row("", Text(detail, overflow="fold"))
-            yield lines
+            # A grid without rows is an empty line.
+            if told:
+                yield lines
 
 
 def allocation_rows(allocations: Sequence[Allocation]) -> Rows:

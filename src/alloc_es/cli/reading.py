@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from alloc_es import timetravel
+from alloc_es.allocation import Allocation
 from alloc_es.cli.documents import allocation_document, routing_document
 from alloc_es.cli.drawing import SplitDrawing, allocation_rows
 from alloc_es.cli.evidence import FromPath, evidence
@@ -24,7 +25,7 @@ from alloc_es.cli.options import (
 from alloc_es.cli.output import print_document, print_rich, say
 from alloc_es.errors import UnknownWorkflow
 from alloc_es.events import DecisionEvent, Recorded
-from alloc_es.evidence import Evidence
+from alloc_es.evidence import Evidence, Unreadable
 from alloc_es.identity import WorkflowKey
 
 
@@ -81,18 +82,34 @@ def list_(
         str | None,
         typer.Argument(metavar="TENANT", help="Only this tenant's workflows.", show_default="all"),
     ] = None,
+    source: FromPath = None,
     store: StoreUrl = STORE,
     as_json: AsJson = False,
 ) -> None:
     """List workflows with current version, challengers and split."""
-    with opened(store) as allocations:
-        found = allocations.list(tenant)
+    if source is not None:
+        with evidence(store, source) as held:
+            found = _newest(held, tenant)
+    else:
+        with opened(store) as allocations:
+            found = allocations.list(tenant)
     if as_json:
         print_document([allocation_document(allocation) for allocation in found])
     elif found:
         print_rich(allocation_rows(found))
     else:
         say(f"no workflow{f' of {tenant}' if tenant else ''} was started yet")
+
+
+def _newest(held: Evidence, tenant: str | None) -> list[Allocation]:
+    """The newest allocation of every workflow, or of one tenant's, in order of the ids."""
+    newest: dict[WorkflowKey, Allocation] = {}
+    for each in held.decisions():
+        if isinstance(each, Unreadable):
+            raise each.error
+        if tenant in (None, each.event.key.tenant_id):
+            newest[each.event.key] = each.event.allocation
+    return [newest[key] for key in sorted(newest)]
 
 
 def peek(
