@@ -13,6 +13,11 @@ from tests.cli.terminal import Terminal
 
 LOOK = ("history", "acme", "triage")
 
+NOT_BUILT = (
+    "decision_history, run_ledger are not built; building them needs this archive: "
+    "--archive DIRECTORY\n"
+)
+
 
 @pytest.fixture
 def terminal(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
@@ -29,7 +34,7 @@ def test_runs_up_to_a_position_go_into_a_directory(terminal: Terminal, tmp_path:
     made = terminal.json("archive", "--out", "first", "--up-to", "5")
     assert said == (
         f"{tmp_path / 'first'} is the archive first: 5 runs up to position 5, and no more in the "
-        f"log; keep it, and its digest {made['digest']}\n"
+        f"log; keep it, and its digest {made['digest']}\n{NOT_BUILT}"
     )
     assert made == {
         "name": "first",
@@ -37,6 +42,7 @@ def test_runs_up_to_a_position_go_into_a_directory(terminal: Terminal, tmp_path:
         "up_to": 5,
         "digest": made["digest"],
         "directory": str(tmp_path / "first"),
+        "not_built": ["decision_history", "run_ledger"],
     }
 
 
@@ -44,9 +50,14 @@ def test_runs_before_a_time_go(terminal: Terminal) -> None:
     """Red when `--before` is not handed on, or is read without its zone."""
     asked = ("archive", "--out", "first", "--before", "2026-03-01T12:02:00+00:00")
     plan = terminal.json(*asked, "--dry-run")
-    assert plan == {"after": 0, "up_to": 4, "runs": 4}
+    assert plan == {
+        "after": 0,
+        "up_to": 4,
+        "runs": 4,
+        "not_built": ["decision_history", "run_ledger"],
+    }
     assert terminal.ok(*asked, "--dry-run") == (
-        "4 runs would be archived, behind position 0 up to 4\n"
+        f"4 runs would be archived, behind position 0 up to 4\n{NOT_BUILT}"
     )
     assert not Path("first").exists()
     assert terminal.json(*asked)["up_to"] == 4
@@ -93,6 +104,14 @@ def test_an_archive_is_given_to_those_who_read_runs(terminal: Terminal) -> None:
     assert (without.returncode, "archive first" in without.stderr) == (1, True)
     terminal.ok("projections", "run", "--catch-up", *at_hand)
     assert terminal.json("spawn", "acme", "triage", "run 01", *at_hand)["replayed"]
+
+
+def test_a_read_model_that_is_built_is_not_said_to_need_the_archive(terminal: Terminal) -> None:
+    """Red when all read models are named, or those of the decisions."""
+    terminal.ok("projections", "run", "--catch-up", "run_ledger", "decision_history")
+    asked = ("archive", "--out", "first", "--up-to", "5")
+    assert terminal.json(*asked, "--dry-run")["not_built"] == []
+    assert "not built" not in terminal.ok(*asked, "--dry-run") + terminal.ok(*asked)
 
 
 def test_many_rows_may_ask_for_archived_runs(terminal: Terminal) -> None:
