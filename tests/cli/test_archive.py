@@ -114,6 +114,18 @@ def test_a_read_model_that_is_built_is_not_said_to_need_the_archive(terminal: Te
     assert "not built" not in terminal.ok(*asked, "--dry-run") + terminal.ok(*asked)
 
 
+def test_what_is_no_export_is_told_what_it_is(terminal: Terminal) -> None:
+    """Red when an archive or a seal is taken for a damaged export."""
+    terminal.ok("archive", "--out", "first", "--up-to", "5")
+    terminal.ok("seal", "--out", "one.seal", "--archive", "first")
+    for asked in (("import",), ("audit", "--from")):
+        for given, said in (
+            ("first", "first is an archive, not an export; give it with --archive"),
+            ("one.seal", "one.seal is a seal, not an export; give it to audit with --seal"),
+        ):
+            assert said in terminal.fails(2, *asked, given)
+
+
 def test_many_rows_may_ask_for_archived_runs(terminal: Terminal) -> None:
     """Red when `spawn --from` does not hand `--archive` on."""
     terminal.ok("archive", "--out", "first", "--up-to", "5")
