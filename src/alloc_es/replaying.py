@@ -48,18 +48,24 @@ class Moved(NamedTuple):
 class Replay:
     """What would have become of the recorded runs of a workflow.
 
-    `runs` were routed again; `moved` is how many of them would have gone from one version to
-    another, most first. `unplaced` runs name a generation that is not in the history, and
-    were left out. `allocations` are what would have held at each recorded generation;
+    `runs` were routed again; `routed` is how many of them got one version and would have got
+    another, or the same, in order of both. `unplaced` runs name a generation that is not in the
+    history, and were left out. `allocations` are what would have held at each recorded generation;
     `skipped` are the commands that were refused there.
     """
 
     key: WorkflowKey
     runs: int
-    moved: Mapping[tuple[Version, Version], int]
+    routed: Mapping[tuple[Version, Version], int]
     unplaced: int
     skipped: tuple[Skipped, ...]
     allocations: Mapping[int, Allocation]
+
+    @property
+    def moved(self) -> dict[tuple[Version, Version], int]:
+        """How many runs would have gone from one version to another, most first."""
+        elsewhere = {(got, would): n for (got, would), n in self.routed.items() if got != would}
+        return dict(Counter(elsewhere).most_common())
 
     @property
     def allocation(self) -> Allocation | None:
@@ -101,21 +107,23 @@ def replay(
     for each in history:
         imagined.follow(each)
     router = lru_cache(_MOST_ROUTERS)(imagined.router)
-    moved: Counter[tuple[Version, Version]] = Counter()
+    routed: Counter[tuple[Version, Version]] = Counter()
     counts: Counter[str] = Counter()
     for run in runs:
         if run.event.key != key:
             continue
         found = router(run.event.generation)
         counts["runs" if found else "unplaced"] += 1
-        routing = found.route(run.event.unit) if found else None
-        if routing and routing.version != run.event.version:
-            moved[run.event.version, routing.version] += 1
+        if found is None:
+            continue
+        routing = found.route(run.event.unit)
+        routed[run.event.version, routing.version] += 1
+        if routing.version != run.event.version:
             on_moved(Moved(run, routing))
     return Replay(
         key=key,
         runs=counts["runs"],
-        moved=dict(moved.most_common()),
+        routed=dict(sorted(routed.items())),
         unplaced=counts["unplaced"],
         skipped=tuple(imagined.skipped),
         allocations=imagined.allocations,

@@ -45,7 +45,12 @@ def test_a_share_says_how_many_runs_and_which(terminal: Terminal) -> None:
         f"acme/triage: {moved} of 60 runs would have gone elsewhere; nothing was recorded"
     )
     assert lines[moved + 1].split() == ["GOT", "WOULD", "HAVE", "GOT", "RUNS"]
-    assert ["v2", "v1", str(len(left))] in [line.split() for line in lines]
+    cells = [line.split() for line in lines[moved + 2 : -1]]
+    assert ["v2", "v1", str(len(left))] in cells
+    assert [(got, would) for got, would, _ in cells] == [
+        (got, would) for got in ("v1", "v2") for would in ("v1", "v2")
+    ]
+    assert sum(int(runs) for *_, runs in cells) == 60
     assert lines[-1] == "it would end with v2 100%"
     with alloc_es.connect(terminal.store) as allocations:
         assert (allocations.position(), allocations.position("runs")) == before
@@ -56,6 +61,10 @@ def test_json_is_one_document_and_with_ids_a_line_for_each_run(terminal: Termina
     found = terminal.json(*REPLAY, "--share", "10%")
     assert (found["runs"], found["unplaced"], found["skipped"]) == (60, 0, [])
     assert found["moved"] == sum(move["runs"] for move in found["moves"]) > 0
+    assert found["moves"] == sorted(
+        [pair for pair in found["routed"] if pair["from"] != pair["to"]], key=lambda p: -p["runs"]
+    )
+    assert sum(pair["runs"] for pair in found["routed"]) == 60
     assert found["allocation"]["split"] == {"v2": 10_000}
     done = terminal.run(*REPLAY, "--share", "10%", "--ids", "--json")
     assert json.loads(done.stderr) == {"summary": found}

@@ -184,3 +184,4 @@ def test_the_same_version_on_another_arm_is_not_elsewhere() -> None:
     stay = sum(router.route(run.event.unit).version == "v2" for run in runs)
     assert 0 < stay < 100
     assert found.moved == {("v1", "v2"): 100 - stay}
+    assert found.routed == {("v1", "v2"): 100 - stay, ("v2", "v2"): stay}

@@ -1,6 +1,6 @@
 """What looking back answers with, as JSON documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alloc_es.cli.documents import (
@@ -12,6 +12,7 @@ from alloc_es.cli.documents import (
 from alloc_es.comparing import Comparison
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.explaining import Explanation
+from alloc_es.identity import Version
 from alloc_es.replaying import Moved, Replay, Skipped
 from alloc_es.tenures import Tenure
 
@@ -92,13 +93,16 @@ def replay_document(found: Replay) -> dict[str, Any]:
         **found.key._asdict(),
         "runs": found.runs,
         "moved": sum(found.moved.values()),
-        "moves": [
-            {"from": old, "to": new, "runs": count} for (old, new), count in found.moved.items()
-        ],
+        "moves": _pairs_document(found.moved),
+        "routed": _pairs_document(found.routed),
         "unplaced": found.unplaced,
         "skipped": [_skipped_document(skipped) for skipped in found.skipped],
         "allocation": allocation_document(found.allocation) if found.allocation else None,
     }
+
+
+def _pairs_document(counts: Mapping[tuple[Version, Version], int]) -> list[dict[str, Any]]:
+    return [{"from": old, "to": new, "runs": count} for (old, new), count in counts.items()]
 
 
 def moved_document(moved: Moved) -> dict[str, Any]:

@@ -162,8 +162,8 @@ def _tell(found: Replay) -> None:
         f"{found.key}: {total:,} of {numbered(found.runs, 'run')} would have gone elsewhere{lost}; "
         f"nothing was recorded"
     )
-    if found.moved:
-        print_rich(_moves(found))
+    if found.routed:
+        print_rich(_pairs(found))
     if found.allocation:
         say(f"it would end with {split_words(found.allocation)}")
 
@@ -176,8 +176,8 @@ def _skipped_words(skipped: Skipped) -> str:
     return f"refused at generation {decision.generation}, {what}: {refusal}"
 
 
-def _moves(found: Replay) -> Rows:
-    rows = [(one_line(old), one_line(new), f"{n:,}") for (old, new), n in found.moved.items()]
+def _pairs(found: Replay) -> Rows:
+    rows = [(one_line(old), one_line(new), f"{n:,}") for (old, new), n in found.routed.items()]
     return Rows(
         columns=("GOT", "WOULD HAVE GOT", "RUNS"),
         cells=rows,
