@@ -171,6 +171,19 @@ def test_of_many_shares_the_first_and_the_last_are_told(terminal: Terminal) -> N
     assert "1% to 4% in 3 steps" in told
 
 
+def test_where_many_shares_end_as_they_began_the_least_and_the_most_are_told(
+    terminal: Terminal,
+) -> None:
+    """Red when shares that went down and up again read as if nothing had happened."""
+    with alloc_es.connect(terminal.store) as allocations:
+        workflow = allocations.workflow("acme", "triage")
+        workflow.register_challenger("v4", 1000)
+        for share in (200, 300, 1000):
+            workflow.commit_allocation({"v4": share})
+    told = terminal.ok("history", "acme", "triage").splitlines()[5]
+    assert "2% to 10%, in 3 steps" in told
+
+
 def test_an_export_has_the_same_past(terminal: Terminal, tmp_path: Path) -> None:
     """Red when a command that looks back ignores `--from`."""
     path = exported(terminal, tmp_path)

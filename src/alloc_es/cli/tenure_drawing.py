@@ -70,11 +70,17 @@ def _generations(tenure: Tenure) -> str:
 
 
 def _share(tenure: Tenure) -> str:
-    """The shares that it had, one after the other; of many the first and the last."""
-    shares = [str(Share(share)) for _, share in tenure.shares]
+    """The shares that it had, one after the other; of many the first and the last.
+
+    Where these two are one, the least and the most.
+    """
+    shares = [Share(share) for _, share in tenure.shares]
     if len(shares) <= 3:
-        return ", ".join(shares)
-    return f"{shares[0]} to {shares[-1]} in {len(shares) - 1} steps"
+        return ", ".join(map(str, shares))
+    steps = f"in {len(shares) - 1} steps"
+    if shares[0] == shares[-1]:
+        return f"{min(shares)} to {max(shares)}, {steps}"
+    return f"{shares[0]} to {shares[-1]} {steps}"
 
 
 def _ended(tenure: Tenure) -> str:
