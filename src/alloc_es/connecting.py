@@ -54,8 +54,8 @@ def connect(
     `cached_workflows` workflows used last are kept in memory: about 1 KB each, and 3 KB
     where runs are spawned. `archives` are directories of `alloc_es.archiving.archive`, or such as
     hold some of them, from which the runs are read that were moved there; what is in others is
-    refused, with `RunsArchived` or `RunArchived`. `clock`, `new_id` (for command ids and salts) and `patience`
-    replace the sources of time, randomness and waiting.
+    refused, with `RunsArchived` or `RunArchived`. `clock`, `new_id` (for command ids and salts)
+    and `patience` replace the sources of time, randomness and waiting.
 
     Raises `InvalidSetting`, `ArchiveMismatch`, `StoreUnavailable` (also `StoreNotInitialised`
     and `SchemaTooNew`). Close what it returns, or use it in a `with` statement.

@@ -41,7 +41,7 @@ def logs() -> Logs:
         return Logs(list(allocations.decisions()), list(allocations.runs()))
 
 
-def broken(decisions: Decisions, runs: Runs) -> list[tuple[str, int]]:
+def broken(decisions: Decisions, runs: Runs) -> list[tuple[str | None, int | None]]:
     """Where the chain is broken; the rules find nothing else."""
     found = list(findings(decisions, runs))
     assert {each.rule for each in found} <= {"chain"}, found
