@@ -31,6 +31,7 @@ def test_seals_that_go_on_from_one_another_hold_and_tell_what_was_changed(
     said = terminal.ok("seal", "--out", str(first))
     assert said.startswith("sealed SQLite database ")
     assert f"into {first}: 12 decisions up to position 12 and " in said
+    assert said.endswith(f"note its SHA-256, {sha256(first.read_bytes()).hexdigest()}\n")
     copy.hold(logs)
     document = terminal.json("seal", "--out", str(second), "--after", str(first))
     written = json.loads(second.read_bytes())

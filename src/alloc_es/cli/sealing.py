@@ -67,7 +67,8 @@ def seal(
             f"sealed {one_line(made.where)} into {out}: "
             f"{numbered(made.decisions.events, 'decision')} up to position "
             f"{made.decisions.up_to:,} and {numbered(made.runs.events, 'run')} up to position "
-            f"{made.runs.up_to:,}; keep it where nobody who can change the store can change it"
+            f"{made.runs.up_to:,}; keep it where nobody who can change the store can change it, "
+            f"and note its SHA-256, {made.digest}"
         )
 
 
