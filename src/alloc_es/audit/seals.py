@@ -87,7 +87,10 @@ _MOST_BLOCKS = 1_000_000
 
 
 def read_seal(path: Path) -> Seal:
-    """The seal in a file. Raises `InvalidSetting` for a file that is none, or was edited."""
+    """The seal in a file. Raises `InvalidSetting` for a file that is none, or is damaged.
+
+    Who edits it with every digest right is told by the SHA-256 of the file alone.
+    """
     try:
         stored = path.read_bytes()
         seal = _SEAL.validate_json(stored)
