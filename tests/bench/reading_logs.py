@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import cast
 
 import psycopg
+from eventsourcing.domain import DomainEventProtocol
 from psycopg.sql import SQL, Identifier
 
 from alloc_es import codec, connect
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
 from alloc_es.identity import Actor, RunId, TenantId, Unit, WorkflowId, run_stream
 from alloc_es.routing import Router
-from tests.bench.ledger import AllocEs
+from tests.bench.ledger import history
 from tests.bench.rivals import ACTOR, TENANT
 from tests.support.postgres import with_schema
 
@@ -94,10 +96,11 @@ def workflow_ids() -> list[str]:
 
 
 def _fill_decisions(url: str) -> list[Recorded[DecisionEvent]]:
-    with AllocEs(url) as ledger:
-        for workflow_id in workflow_ids():
-            ledger.fill(workflow_id, GENERATIONS)
+    """Decide on one workflow after the other, in turns: a run is verified behind a whole turn."""
     with connect(url) as allocations:
+        histories = [history(workflow_id, GENERATIONS) for workflow_id in workflow_ids()]
+        for turn in zip(*histories, strict=True):
+            allocations._store.decisions.save(*cast(list[DomainEventProtocol[str]], turn))
         return list(allocations.decisions())
 
 
@@ -127,9 +130,10 @@ def _kinds(
 ) -> Iterator[tuple[int, int, bytes, int, int, str]]:
     """The runs of each slot of each generation: where they belong, and their JSON."""
     numbers = {workflow_id: number for number, workflow_id in enumerate(workflow_ids())}
+    ends = {each.generation: each.position for each in decisions}
     for each in decisions:
         number = numbers[each.event.key.workflow_id]
-        for slot, form in _forms(each):
+        for slot, form in _forms(each, ends[each.generation]):
             yield number, each.generation, _seed(each.event), *slot, form
 
 
@@ -138,7 +142,9 @@ def _seed(event: DecisionEvent) -> bytes:
     return b"".join(len(f.encode()).to_bytes(4) + f.encode() for f in fields)
 
 
-def _forms(decision: Recorded[DecisionEvent]) -> Iterator[tuple[tuple[int, int], str]]:
+def _forms(
+    decision: Recorded[DecisionEvent], verified_at: int
+) -> Iterator[tuple[tuple[int, int], str]]:
     for routing in Router(decision.event.allocation).slots:
         run = RunSpawned(
             tenant_id=TenantId(TENANT),
@@ -146,7 +152,7 @@ def _forms(decision: Recorded[DecisionEvent]) -> Iterator[tuple[tuple[int, int],
             run_id=RunId(_ID),
             actor=Actor(ACTOR),
             recorded_at=_BEGAN,
-            decision_position=decision.position,
+            decision_position=verified_at,
             decision_digest=decision.digest,
             **{**routing._asdict(), "unit": Unit(_UNIT)},
         )

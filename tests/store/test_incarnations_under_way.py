@@ -23,7 +23,7 @@ from alloc_es import (
 from alloc_es.errors import AnswerLost
 from alloc_es.store import participants, postgres
 from tests.store.old_self import KEY, NAME, Outcome, attempts, be_stopped, facts
-from tests.support.children import start_child
+from tests.support.children import SPAWNED, start_child
 from tests.support.raw import DECISIONS, RUNS, Raw, raw, until, until_one_waits
 
 LISTED = [SpawnRequest(*KEY, f"listed-{n}") for n in range(3)]
@@ -232,7 +232,8 @@ def test_a_live_old_process_that_is_stopped_in_mid_command_wakes_up_and_is_refus
 ) -> None:
     """Red when a look before the command, or before the group, is all that refuses it."""
     held = scene.launcher.new_incarnation(NAME)
-    child, pipe = start_child(be_stopped, scene.url, held)
+    # A child of this process, which can be told of its stop.
+    child, pipe = start_child(be_stopped, scene.url, held, context=SPAWNED)
     try:
         assert pipe.recv() == "about to record"
         assert child.pid is not None
