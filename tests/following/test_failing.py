@@ -138,7 +138,9 @@ def test_a_follower_that_meets_a_bug_says_so_and_the_others_go_on(
             workflow.spawn_run("run-1")
             projections.wait_for(NAME, timeout=PATIENCE)
             ends = {NAME: "following", "picky": "failed"}
-            until(lambda: _looked(allocations, follower.states == ends), "the other one follows")
+            until(
+                lambda: allocations.position() and follower.states == ends, "the other one follows"
+            )
 
 
 def test_one_that_can_no_longer_hear_says_so_and_looks_on(store_url: str, told: Told) -> None:
