@@ -13,19 +13,18 @@ from pathlib import Path
 from alloc_es.app import Allocations
 from alloc_es.archive_errors import ArchiveMismatch
 from alloc_es.archives import MANIFEST, Manifest, known_manifest
-from alloc_es.arguments import parse_ordinal
+from alloc_es.arguments import parse_ordinal, parse_time
 from alloc_es.clock import Patience
 from alloc_es.errors import InvalidSetting
 from alloc_es.exchange.files import sha256_of, sync
 from alloc_es.exchange.parquet_runs import SPAN, RunFiles, write_runs
 from alloc_es.exchange.run_file import run_file_name
 from alloc_es.identity import parse_identifier
-from alloc_es.rebuilding import Report
+from alloc_es.rebuilding import Report, _unreported
 from alloc_es.removing import AGAIN, Move, require_followed
 from alloc_es.store import Store
 from alloc_es.store.log import PAGE
 from alloc_es.store.recorder import UNLIMITED, Archive, SqlRecorder, Stored
-from alloc_es.wording import shown
 
 _LAST = (
     "SELECT coalesce(max(notification_id), 0) FROM run_events WHERE notification_id <= ?"
@@ -58,10 +57,6 @@ class Archived:
     up_to: int
     digest: str
     directory: Path
-
-
-def _unreported(done: int, goal: int) -> None:
-    """Nobody wants to know."""
 
 
 def plan_archive(
@@ -106,7 +101,7 @@ class _Wish:
         if (up_to is None) == (before is None):
             raise InvalidSetting("up_to", "give it or before, one of the two")
         self.up_to = UNLIMITED if up_to is None else parse_ordinal("up_to", "position", up_to)
-        self.before = None if before is None else _parse_time("before", before)
+        self.before = None if before is None else parse_time("before", before)
 
 
 class _Archiving:
@@ -276,12 +271,6 @@ class _Archiving:
         self._patience.insist(move.keep_ids)
         self._patience.insist(move.outwait)
         self._patience.insist(partial(move.take_out, self._clock()))
-
-
-def _parse_time(setting: str, value: object) -> datetime:
-    if not isinstance(value, datetime) or value.utcoffset() is None:
-        raise InvalidSetting(setting, f"{shown(value)} is no datetime with its time zone")
-    return value
 
 
 def _ranges(plan: ArchivePlan) -> Iterator[tuple[int, int]]:

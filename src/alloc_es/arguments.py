@@ -1,6 +1,7 @@
 """Arguments of the command API, read as callers give them."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from inspect import iscoroutinefunction
 from pathlib import Path
 
@@ -84,3 +85,10 @@ def parse_generation(setting: str, value: object) -> int | None:
 def is_async(value: object) -> bool:
     """Whether what it returns when it is called would have to be awaited."""
     return iscoroutinefunction(value) or iscoroutinefunction(getattr(value, "__call__", None))  # noqa: B004
+
+
+def parse_time(name: str, value: object) -> datetime:
+    """Return a moment given by application code. Raises `InvalidSetting` where it has no zone."""
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise InvalidSetting(name, f"{shown(value)} is no datetime with its time zone")
+    return value

@@ -17,7 +17,7 @@ from alloc_es.reader_errors import (
     ProjectionOutdated,
     ProjectionStopped,
 )
-from alloc_es.rebuilding import Rebuilding, Report
+from alloc_es.rebuilding import Rebuilding, Report, _unreported
 from alloc_es.standing import ProjectionStatus, standing_of
 from alloc_es.store import Store
 from alloc_es.store.recorder import LogName
@@ -33,10 +33,6 @@ _LONGEST_POLL = 3_600.0
 
 def _untold(sentence: str) -> None:
     """Nobody is there to be told."""
-
-
-def _unreported(done: int, goal: int) -> None:
-    """Nobody wants to know."""
 
 
 class Projections:

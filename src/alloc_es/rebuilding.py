@@ -18,7 +18,11 @@ from alloc_es.store.session import BadView, Desk, Session
 from alloc_es.tables import listed
 
 Report = Callable[[int, int], None]
-"""Called with how many positions of the logs are behind a build, and how many there are."""
+"""Called with how many positions of the logs are done, and how many there are."""
+
+
+def _unreported(done: int, goal: int) -> None:
+    """Nobody wants to know how far it is."""
 
 
 class Rebuilding:

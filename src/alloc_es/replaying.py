@@ -11,11 +11,12 @@ from alloc_es.commands import Command, Envelope, RegisterChallenger, RollBack
 from alloc_es.decider import decide
 from alloc_es.errors import Refusal
 from alloc_es.events import DecisionEvent, Recorded, RunSpawned
-from alloc_es.identity import Actor, CommandId, Version, WorkflowKey, parse_reason
+from alloc_es.identity import Actor, Version, WorkflowKey, parse_reason
 from alloc_es.proposals import Hold, Proposal, Reshare, parse_proposal
 from alloc_es.proposals import command_of as proposed_command
 from alloc_es.routing import Router, Routing
 from alloc_es.rules.redeciding import command_of as recorded_command
+from alloc_es.rules.redeciding import envelope_of
 from alloc_es.rules.timeline import Timeline
 
 Ask = Callable[[Allocation], Proposal]
@@ -149,13 +150,7 @@ class Imagination:
     def follow(self, decision: Recorded[DecisionEvent]) -> None:
         """Decide the command of the next recorded decision again, then what the policy wants."""
         event = decision.event
-        envelope = Envelope(
-            command_id=CommandId(event.command_id),
-            actor=Actor(event.actor),
-            reason=event.reason,
-            at=event.recorded_at,
-            max_challengers=event.max_challengers,
-        )
+        envelope = envelope_of(event)
         self._decide(self._command(event), envelope, decision, None)
         self._recorded = event.allocation
         if self._state is not None:

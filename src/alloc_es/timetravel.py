@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from alloc_es.arguments import parse_ordinal
+from alloc_es.arguments import parse_ordinal, parse_time
 from alloc_es.errors import InvalidSetting
 from alloc_es.events import DecisionEvent, Recorded
 from alloc_es.history_errors import NothingThen
-from alloc_es.wording import shown
 
 
 def at(
@@ -71,8 +70,7 @@ def at_time(history: Sequence[Recorded[DecisionEvent]], time: object) -> Recorde
     decision counts at once behind the one before it, and a later time never gives an earlier
     allocation. Raises `NothingThen` and `InvalidSetting`.
     """
-    if not isinstance(time, datetime) or time.utcoffset() is None:
-        raise InvalidSetting("time", f"{shown(time)} is no datetime with its time zone")
+    time = parse_time("time", time)
     count = bisect_right(list(accumulate((each.time for each in history), max)), time)
     if count:
         return history[count - 1]

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from alloc_es.app import Allocations
-from alloc_es.arguments import parse_count
+from alloc_es.arguments import parse_count, parse_time
 from alloc_es.audit.blocks import BlockDigests
 from alloc_es.audit.findings import Findings
 from alloc_es.audit.read_side import ReadSide
@@ -29,18 +29,14 @@ from alloc_es.events import (
 )
 from alloc_es.evidence import Evidence, Unreadable, open_evidence
 from alloc_es.identity import TenantId, WorkflowKey, key_of_stream, parse_identifier
-from alloc_es.rebuilding import Report
+from alloc_es.rebuilding import Report, _unreported
 from alloc_es.rules import DecisionRules, Timeline
 from alloc_es.sample_ratio import SampleRatio
 from alloc_es.store.recorder import LOWEST, LogName
 from alloc_es.unit_counts import UnitCounts
-from alloc_es.wording import numbered, shown
+from alloc_es.wording import numbered
 
 _MOST_PROCESSES = 64
-
-
-def _unreported(done: int, goal: int) -> None:
-    """Nobody wants to know."""
 
 
 def audit(
@@ -68,7 +64,7 @@ def audit(
     """
     scope = Scope(
         None if tenant_id is None else TenantId(parse_identifier("tenant id", tenant_id)),
-        None if since is None else _parse_time(since),
+        None if since is None else parse_time("since", since),
         sealed_ranges(seals, "runs"),
     )
     parse_count("processes", processes, _MOST_PROCESSES)
@@ -90,12 +86,6 @@ def audit(
         auditing.check_seals()
         auditing.check_samples()
         return auditing.report()
-
-
-def _parse_time(since: object) -> datetime:
-    if not isinstance(since, datetime) or since.utcoffset() is None:
-        raise InvalidSetting("since", f"{shown(since)} is no datetime with its time zone")
-    return since
 
 
 def usable_cores() -> int:

@@ -23,7 +23,8 @@ from alloc_es.exchange.cloudevents import (
 from alloc_es.exchange.errors import ExportDamaged
 from alloc_es.exchange.files import sync
 from alloc_es.exchange.line_file import LineFile
-from alloc_es.exchange.written import Report, Written, has_at
+from alloc_es.exchange.written import Written, has_at
+from alloc_es.rebuilding import Report
 from alloc_es.store.recorder import LOGS, LogName
 
 _PAGE = 1_000

@@ -13,7 +13,8 @@ from alloc_es.exchange.files import part_of, settle
 from alloc_es.exchange.opening import open_export
 from alloc_es.exchange.parquet_writing import write_tables
 from alloc_es.exchange.places import alone_at, refuse_others, remove
-from alloc_es.exchange.written import Report, Written, continues
+from alloc_es.exchange.written import Written, continues
+from alloc_es.rebuilding import Report, _unreported
 from alloc_es.store.recorder import LOGS, LOWEST, LogName
 from alloc_es.wording import shown
 
@@ -43,7 +44,7 @@ def export(
     *,
     format: Format = "cloudevents",
     force: bool = False,
-    report: Report = lambda _done, _goal: None,
+    report: Report = _unreported,
 ) -> Exported:
     """Export both logs, up to their ends at the beginning, runs looked up before decisions.
 

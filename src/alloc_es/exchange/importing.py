@@ -9,7 +9,7 @@ from alloc_es.errors import AnswerLost, InvalidSetting, StoreUnavailable
 from alloc_es.evidence import Evidence
 from alloc_es.exchange.errors import ImportRefused, StoreNotEmpty
 from alloc_es.exchange.opening import open_export
-from alloc_es.exchange.written import Report
+from alloc_es.rebuilding import Report, _unreported
 from alloc_es.store.recorder import LOGS, LogName, Stored
 from alloc_es.store.session import BadRow, Session
 
@@ -31,7 +31,7 @@ def import_(
     path: Path,
     allocations: Allocations,
     *,
-    report: Report = lambda _done, _goal: None,
+    report: Report = _unreported,
 ) -> Imported:
     """Import an export, of either format, into an empty store.
 

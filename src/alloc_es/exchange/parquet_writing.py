@@ -20,7 +20,8 @@ from alloc_es.exchange.parquet import (
     write_manifest,
 )
 from alloc_es.exchange.parquet_runs import SPAN, RunFiles, write_runs
-from alloc_es.exchange.written import Report, Written, has_at
+from alloc_es.exchange.written import Written, has_at
+from alloc_es.rebuilding import Report
 from alloc_es.store.recorder import LOGS, LogName, Stored
 
 

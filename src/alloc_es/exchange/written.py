@@ -1,14 +1,11 @@
 """What exports in either format have in common while they are written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from alloc_es import codec
 from alloc_es.evidence import Evidence
 from alloc_es.store.recorder import LOGS, UNLIMITED, LogName
-
-Report = Callable[[int, int], None]
-"""Called with how many positions of both logs are done, and of how many."""
 
 
 class Written(NamedTuple):

@@ -35,14 +35,19 @@ def decided_again(
 
     None when its wish held already. Raises the `Refusal` that the command would meet.
     """
-    envelope = Envelope(
+    command = command_of(before, event, timeline)
+    return decide(event.key, before, command, envelope_of(event))
+
+
+def envelope_of(event: DecisionEvent) -> Envelope:
+    """What the command of an event was sent with."""
+    return Envelope(
         command_id=CommandId(event.command_id),
         actor=Actor(event.actor),
         reason=event.reason,
         at=event.recorded_at,
         max_challengers=event.max_challengers,
     )
-    return decide(event.key, before, command_of(before, event, timeline), envelope)
 
 
 def command_of(before: Allocation | None, event: DecisionEvent, timeline: Timeline) -> Command:
